@@ -1,0 +1,212 @@
+// Package api is blobd's HTTP surface: the routes of the contract, who may call
+// them, what they read and what they answer.
+//
+// It promises that every request takes one path: identify, check the role,
+// check and decode, act, map the error. It decides nothing about texts: that is
+// the core's. No answer, log line, metric label or URL that it makes holds a
+// text, a digest of a text, a subject or a token.
+//
+// routes.go is the one table of routes; roles, metrics, stubs and the OpenAPI
+// document are made from it. errors.go is the one table of errors. call.go is
+// the path that every request takes.
+package api
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/binary"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/sync/semaphore"
+	"golang.org/x/sync/singleflight"
+
+	"github.com/blobd/blobd"
+	"github.com/blobd/blobd/api/wire"
+	"github.com/blobd/blobd/keys"
+	"github.com/blobd/blobd/ledger"
+	"github.com/blobd/blobd/resolver"
+	"github.com/blobd/blobd/store"
+)
+
+// Core is what the API needs of package store.
+type Core interface {
+	Put(ctx context.Context, r store.PutRequest) (store.Stored, error)
+	Capture(ctx context.Context, r store.CaptureRequest) ([]store.CapturedPart, error)
+	Erase(ctx context.Context, r store.EraseRequest) (ledger.Erasure, error)
+	PlanErasure(ctx context.Context, r store.EraseRequest) (ledger.Plan, error)
+	Tenant(ctx context.Context, id string) (ledger.Tenant, error)
+	Tag(ctx context.Context, tenant, executionID string) (blobd.ExecutionTag, error)
+	CreateTenant(ctx context.Context, id, actor string) (ledger.Tenant, error)
+	CreateToken(ctx context.Context, t store.NewToken) (string, ledger.Token, error)
+	RevokeToken(ctx context.Context, tenant, id, actor string) error
+	RequestKeys(ctx context.Context, tenant, route, key string, body []byte) (ledger.Request, *blobd.Key, error)
+	Ready(ctx context.Context) []store.Dependency
+	Serving() error
+	Stats() store.Stats
+}
+
+// Reader is what the API needs of package resolver.
+type Reader interface {
+	Resolve(ctx context.Context, q resolver.Request) (resolver.Answer, error)
+	Read(ctx context.Context, q resolver.ReadRequest) (resolver.ReadAnswer, error)
+}
+
+// Ledger is what the API reads and remembers without the core: tokens,
+// metadata, and answers under an idempotency key.
+type Ledger interface {
+	TokenByHash(ctx context.Context, hash [32]byte) (ledger.Token, error)
+	ListTenants(ctx context.Context, after string, limit int) ([]ledger.Tenant, error)
+	ListTokens(ctx context.Context, tenant, after string, limit int) ([]ledger.Token, error)
+	Execution(ctx context.Context, tenant string, tag blobd.ExecutionTag) (ledger.Summary, error)
+	ListExecutions(ctx context.Context, q ledger.ExecutionQuery) ([]ledger.Execution, error)
+	Erasure(ctx context.Context, tenant, id string) (ledger.Erasure, error)
+	ListErasures(ctx context.Context, q ledger.ErasureQuery) ([]ledger.Erasure, error)
+	ErasedRefs(ctx context.Context, erasureID string) ([]blobd.Ref, error)
+	Stats(ctx context.Context) (ledger.Stats, error)
+	ledger.Requests
+}
+
+// Config is what an API is made of. Store, Resolver, Ledger, Now, Random and
+// Log are required; a zero limit takes its default.
+type Config struct {
+	Store    Core
+	Resolver Reader
+	Ledger   Ledger
+	// Keys gives figures for metrics; nil gives none.
+	Keys   func() keys.Stats
+	Now    func() time.Time
+	Random io.Reader // seeds request ids
+	Log    *slog.Logger
+
+	// TokenCache is how long a token may be believed without asking the ledger:
+	// the bound within which a revocation takes effect.
+	TokenCache time.Duration
+	MaxBlob    int64 // readable bytes of one blob
+	MaxBatch   int64 // readable bytes of one capture
+	MaxJSON    int64 // bytes of a JSON body
+	// MaxInFlight bounds the bytes of request bodies in memory. A request that
+	// does not fit within a second is answered 429.
+	MaxInFlight int64
+	// HideMetrics leaves /metrics out, for a server that binds Metrics elsewhere.
+	HideMetrics bool
+	Version     string
+}
+
+// Defaults of Config.
+const (
+	DefaultTokenCache  = 5 * time.Second
+	DefaultMaxBlob     = 16 << 20
+	DefaultMaxBatch    = 16 << 20
+	DefaultMaxJSON     = 24 << 20
+	DefaultMaxInFlight = 256 << 20
+)
+
+// requestTimeout bounds what a request may wait for, once its body is read.
+const requestTimeout = store.DependencyTimeout
+
+// API is an http.Handler. It is safe for concurrent use.
+type API struct {
+	Config
+	routes   []*boundRoute
+	mux      *http.ServeMux
+	tokens   *tokenCache
+	metrics  *metrics
+	bodies   *semaphore.Weighted
+	buffers  *buffers
+	calls    sync.Pool // of *call
+	document func() ([]byte, error)
+	docs     page
+
+	idSeed   uint64
+	idNext   atomic.Uint64
+	probing  singleflight.Group
+	draining atomic.Bool
+}
+
+// New builds an API. It starts nothing.
+func New(c Config) (*API, error) {
+	c = c.withDefaults()
+	var seed [sha256.Size]byte
+	if _, err := io.ReadFull(c.Random, seed[:]); err != nil {
+		return nil, fmt.Errorf("api: seed of request ids: %w", err)
+	}
+	a := &API{
+		Config:  c,
+		metrics: newMetrics(c),
+		bodies:  semaphore.NewWeighted(c.MaxInFlight),
+		buffers: newBuffers(),
+		docs:    newDocs(),
+		idSeed:  binary.NativeEndian.Uint64(seed[:]),
+	}
+	a.tokens = newTokenCache(c.Ledger, c.TokenCache, c.Now)
+	a.calls.New = func() any { return new(call) }
+	table := routes()
+	a.document = sync.OnceValues(func() ([]byte, error) { return openAPI(table, c.Version) })
+	a.mux = a.bind(table)
+	return a, nil
+}
+
+func (c Config) withDefaults() Config {
+	if c.TokenCache == 0 {
+		c.TokenCache = DefaultTokenCache
+	}
+	for _, limit := range []struct {
+		field *int64
+		value int64
+	}{
+		{&c.MaxBlob, DefaultMaxBlob}, {&c.MaxBatch, DefaultMaxBatch},
+		{&c.MaxJSON, DefaultMaxJSON}, {&c.MaxInFlight, DefaultMaxInFlight},
+	} {
+		if *limit.field == 0 {
+			*limit.field = limit.value
+		}
+	}
+	// One body of any size must always fit.
+	c.MaxInFlight = max(c.MaxInFlight, c.MaxBlob, c.MaxJSON)
+	return c
+}
+
+// Drain makes /readyz answer 503, so that a balancer sends nothing more. All
+// else is served as before.
+func (a *API) Drain() { a.draining.Store(true) }
+
+// Metrics serves the metrics alone, for a listener of their own.
+func (a *API) Metrics() http.Handler { return a.metrics.handler }
+
+// requestID makes an id that no other request of this process has. It is not a
+// secret.
+func (a *API) requestID() string {
+	var b [16]byte
+	n := a.idNext.Add(1)
+	binary.BigEndian.PutUint64(b[:8], a.idSeed)
+	binary.BigEndian.PutUint64(b[8:], mix(n^a.idSeed))
+	return appendHexString(b[:])
+}
+
+// mix is a bijection, so that ids are distinct and do not count requests aloud.
+func mix(x uint64) uint64 {
+	x = (x ^ x>>30) * 0xbf58476d1ce4e5b9
+	x = (x ^ x>>27) * 0x94d049bb133111eb
+	return x ^ x>>31
+}
+
+// Shared values of headers that never change: nobody may write to them.
+type sharedHeader = []string
+
+const (
+	headerCacheControl       = "Cache-Control"
+	headerContentType        = "Content-Type"
+	headerContentLength      = "Content-Length"
+	headerContentTypeOptions = "X-Content-Type-Options"
+	headerRetryAfter         = "Retry-After"
+	headerAllow              = "Allow"
+	headerLocation           = "Location"
+)
+
+var _ = wire.CodeInvalid

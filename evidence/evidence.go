@@ -1,0 +1,171 @@
+// Package evidence makes the entries that prove what blobd did, and keeps the
+// journal that survives a rolled-back ledger.
+//
+// It promises that an entry holds no text, no digest of a text, no subject and
+// no free text about a person: executions and actors appear as keyed tags, free
+// text only as a salted commitment. It never decides anything: the ledger
+// inserts entries and journal records in the transaction of the act that they
+// speak of.
+package evidence
+
+import (
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/blobd/blobd"
+	"github.com/blobd/blobd/ledger"
+)
+
+// saltSize is the size of a commitment's salt, in bytes.
+const saltSize = 32
+
+// Tag returns the keyed tag of a value: the first 16 bytes of
+// HMAC-SHA-256(key, label ‖ 0 ‖ value). The label keeps uses apart.
+func Tag(key []byte, label, value string) [16]byte {
+	m := hmac.New(sha256.New, key)
+	_, _ = io.WriteString(m, label)
+	_, _ = m.Write([]byte{0})
+	_, _ = io.WriteString(m, value)
+	var sum [sha256.Size]byte
+	return [16]byte(m.Sum(sum[:0]))
+}
+
+// Scribe makes the entries of one tenant.
+type Scribe struct {
+	Tenant  string
+	NameKey []byte
+	Random  io.Reader // salts
+}
+
+// actor names who acted without saying who it is.
+func (s Scribe) actor(id string) string {
+	if id == "" {
+		return "blobd"
+	}
+	tag := Tag(s.NameKey, "blobd/v1/actor", id)
+	return hex.EncodeToString(tag[:])
+}
+
+func (s Scribe) entry(kind ledger.EntryKind, at time.Time, body any) (ledger.Entry, error) {
+	b, err := json.Marshal(body)
+	if err != nil {
+		return ledger.Entry{}, fmt.Errorf("evidence: %s: %w", kind, err)
+	}
+	return ledger.Entry{Tenant: s.Tenant, Kind: kind, At: at.UTC(), Body: b}, nil
+}
+
+// Put is the entry of one put or capture; the ledger joins those of a commit
+// batch.
+func (s Scribe) Put(at time.Time, execution blobd.ExecutionTag, actor string, refs []blobd.Ref) (ledger.Entry, error) {
+	return s.entry(ledger.EntryPut, at, struct {
+		Execution string   `json:"execution"`
+		Actor     string   `json:"actor"`
+		Refs      []string `json:"refs"`
+	}{execution.String(), s.actor(actor), refStrings(refs)})
+}
+
+// Read is the entry of a read by a person. The purpose is free text: the body
+// holds a commitment to it, the ledger keeps it in an erasable row.
+func (s Scribe) Read(at time.Time, execution blobd.ExecutionTag, actor, purpose string, refs []blobd.Ref) (ledger.Entry, error) {
+	salt := make([]byte, saltSize)
+	if _, err := io.ReadFull(s.Random, salt); err != nil {
+		return ledger.Entry{}, fmt.Errorf("evidence: salt: %w", err)
+	}
+	e, err := s.entry(ledger.EntryRead, at, struct {
+		Execution string   `json:"execution"`
+		Actor     string   `json:"actor"`
+		Purpose   string   `json:"purposeCommitment"`
+		Refs      []string `json:"refs"`
+	}{execution.String(), s.actor(actor), Commitment(salt, purpose), refStrings(refs)})
+	e.FreeText, e.Salt = purpose, salt
+	return e, err
+}
+
+// Commitment binds an entry to a free text that may be erased: base64 of
+// SHA-256(salt ‖ text). Without the 256-bit salt it tells nothing.
+func Commitment(salt []byte, text string) string {
+	h := sha256.New()
+	_, _ = h.Write(salt)
+	_, _ = io.WriteString(h, text)
+	return base64.StdEncoding.EncodeToString(h.Sum(nil))
+}
+
+// The steps of an erasure, in order.
+const (
+	StepFenced  = "fenced"  // reads are null, wrapped keys dropped
+	StepDeleted = "deleted" // keys settled, a first deletion seen complete
+	StepErased  = "erased"  // objects read back as absent, tombstones written
+)
+
+// ErasureStep is one step of an erasure.
+type ErasureStep struct {
+	Step            string   `json:"step"`
+	Erasure         string   `json:"erasure"`
+	Execution       string   `json:"execution"`
+	Refs            []string `json:"refs,omitempty"`
+	Actor           string   `json:"actor"`
+	KeysDestroyed   int64    `json:"keysDestroyed"`
+	ObjectsDeleted  int64    `json:"objectsDeleted"`
+	VersionsDeleted int64    `json:"versionsDeleted"`
+	Residuals       []string `json:"residuals,omitempty"`
+}
+
+// Erasure is the entry of one step of an erasure.
+func (s Scribe) Erasure(at time.Time, step, erasureID string, execution blobd.ExecutionTag, refs []blobd.Ref, actor string, p ledger.Progress, residuals []string) (ledger.Entry, error) {
+	return s.entry(ledger.EntryErasure, at, ErasureStep{
+		Step: step, Erasure: erasureID, Execution: execution.String(), Refs: refStrings(refs), Actor: s.actor(actor),
+		KeysDestroyed: p.KeysDestroyed, ObjectsDeleted: p.ObjectsDeleted, VersionsDeleted: p.VersionsDeleted,
+		Residuals: residuals,
+	})
+}
+
+// Closing is the entry of an execution being closed or reopened.
+func (s Scribe) Closing(at time.Time, act string, execution blobd.ExecutionTag, actor string) (ledger.Entry, error) {
+	return s.entry(ledger.EntryClose, at, struct {
+		Act       string `json:"act"`
+		Execution string `json:"execution"`
+		Actor     string `json:"actor"`
+	}{act, execution.String(), s.actor(actor)})
+}
+
+// Act is an entry about the tenant itself: its making, a token, a policy.
+func (s Scribe) Act(at time.Time, kind ledger.EntryKind, act, actor, object string) (ledger.Entry, error) {
+	return s.entry(kind, at, struct {
+		Act    string `json:"act"`
+		Actor  string `json:"actor"`
+		Object string `json:"object,omitempty"`
+	}{act, s.actor(actor), object})
+}
+
+// Loss is the entry of an accepted loss.
+func (s Scribe) Loss(at time.Time, execution blobd.ExecutionTag, ref blobd.Ref, actor string) (ledger.Entry, error) {
+	return s.entry(ledger.EntryRecovery, at, struct {
+		Act       string `json:"act"`
+		Execution string `json:"execution"`
+		Ref       string `json:"ref"`
+		Actor     string `json:"actor"`
+	}{"loss accepted", execution.String(), ref.String(), s.actor(actor)})
+}
+
+// Recovery is the entry of a step of a recovery; it belongs to no tenant.
+func Recovery(at time.Time, act string, records, missing int) (ledger.Entry, error) {
+	return Scribe{}.entry(ledger.EntryRecovery, at, struct {
+		Act     string `json:"act"`
+		Records int    `json:"records"`
+		Missing int    `json:"missing"`
+	}{act, records, missing})
+}
+
+func refStrings(refs []blobd.Ref) []string {
+	out := make([]string, len(refs))
+	for i, r := range refs {
+		out[i] = r.String()
+	}
+	return out
+}

@@ -1,0 +1,279 @@
+package evidence
+
+import (
+	"cmp"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/blobd/blobd"
+	"github.com/blobd/blobd/backends"
+	"github.com/blobd/blobd/ledger"
+)
+
+// Journal copies the ledger's journal records to places outside the ledger,
+// one immutable object each, so that a ledger restored from a backup can be
+// told what it forgot.
+//
+// A record is published after its transaction committed and before the caller
+// is answered: first in the object store, then in the second place if there is
+// one. A record that was committed but not published (a crash) is published by
+// the next Flush.
+type Journal struct {
+	ledger ledger.Journal
+	places []backends.Store // the object store first
+
+	mu       sync.Mutex
+	lastMark string // name of the newest mark published here: an older mark tells nothing more
+}
+
+// NewJournal returns a journal that writes to places, the object store first.
+func NewJournal(l ledger.Journal, places ...backends.Store) *Journal {
+	return &Journal{ledger: l, places: places}
+}
+
+// flushBatch is how many records one Flush step reads.
+const flushBatch = 100
+
+// listPage is how many names one listing asks for.
+const listPage = 1000
+
+// Publish makes one committed record durable in every place. The zero record is
+// nothing to publish.
+func (j *Journal) Publish(ctx context.Context, r ledger.Record) error {
+	if r.Seq == 0 {
+		return nil
+	}
+	name, body, err := encode(r)
+	if err != nil {
+		return err
+	}
+	for _, p := range j.places {
+		if err := p.Put(ctx, name, body); err != nil {
+			return fmt.Errorf("journal: publish %d: %w", r.Seq, err)
+		}
+	}
+	if err := j.ledger.Published(ctx, []int64{r.Seq}); err != nil {
+		return fmt.Errorf("journal: publish %d: %w", r.Seq, err)
+	}
+	if r.Kind != ledger.RecordMark {
+		return nil
+	}
+	return j.replaceMark(ctx, name)
+}
+
+// replaceMark deletes the mark before this one: only the newest says anything.
+func (j *Journal) replaceMark(ctx context.Context, name string) error {
+	j.mu.Lock()
+	before := j.lastMark
+	j.lastMark = name
+	j.mu.Unlock()
+	if before == "" || before >= name {
+		return nil
+	}
+	for _, p := range j.places {
+		if _, err := p.Erase(ctx, backends.Scope{Names: []string{before}}); err != nil {
+			return fmt.Errorf("journal: drop an old mark: %w", err)
+		}
+	}
+	return nil
+}
+
+// Flush publishes every record that is committed and not published.
+func (j *Journal) Flush(ctx context.Context) error {
+	for {
+		rs, err := j.ledger.Unpublished(ctx, flushBatch)
+		if err != nil {
+			return fmt.Errorf("journal: flush: %w", err)
+		}
+		for _, r := range rs {
+			if err := j.Publish(ctx, r); err != nil {
+				return err
+			}
+		}
+		if len(rs) < flushBatch {
+			return nil
+		}
+	}
+}
+
+// Mark records how far the ledger is, if anything was written since the last
+// record.
+func (j *Journal) Mark(ctx context.Context, at time.Time) error {
+	r, err := j.ledger.Mark(ctx, at)
+	if err != nil {
+		return fmt.Errorf("journal: mark: %w", err)
+	}
+	return j.Publish(ctx, r)
+}
+
+// Lost is what the journal knows and the ledger does not.
+type Lost struct {
+	Records []ledger.Record // in order; empty: the ledger was not rolled back
+	// StoreBehind says that the object store's own copy of the journal lacks
+	// records that the second place has: the store was rolled back too, so that
+	// a listing of it does not tell of every put.
+	StoreBehind bool
+}
+
+// Compare reads the journal and reports what the ledger lost.
+func (j *Journal) Compare(ctx context.Context) (Lost, error) {
+	head, err := j.ledger.Head(ctx)
+	if err != nil {
+		return Lost{}, fmt.Errorf("journal: compare: %w", err)
+	}
+	var lost Lost
+	seen := make(map[int64]bool)
+	for i, place := range j.places {
+		records, err := j.unknown(ctx, place, head)
+		if err != nil {
+			return Lost{}, err
+		}
+		for _, r := range records {
+			if seen[r.Seq] {
+				continue
+			}
+			seen[r.Seq] = true
+			lost.Records = append(lost.Records, r)
+			lost.StoreBehind = lost.StoreBehind || i > 0
+		}
+	}
+	slices.SortFunc(lost.Records, func(a, b ledger.Record) int { return cmp.Compare(a.Seq, b.Seq) })
+	return lost, nil
+}
+
+// unknown returns the place's records that the ledger does not hold. A ledger
+// that was rolled back and went on has a head that the place does not have, so
+// the search starts at the beginning unless the place confirms the head.
+func (j *Journal) unknown(ctx context.Context, place backends.Store, head ledger.Record) ([]ledger.Record, error) {
+	after, err := confirmedHead(ctx, place, head)
+	if err != nil {
+		return nil, err
+	}
+	var records []ledger.Record
+	for {
+		page, err := place.List(ctx, backends.JournalPrefix, after, listPage)
+		if err != nil {
+			return nil, fmt.Errorf("journal: list: %w", err)
+		}
+		for _, o := range page {
+			r, err := read(ctx, place, o.Name)
+			if err != nil {
+				return nil, err
+			}
+			known, err := j.ledger.HasRecord(ctx, r)
+			if err != nil {
+				return nil, fmt.Errorf("journal: compare %d: %w", r.Seq, err)
+			}
+			if !known {
+				records = append(records, r)
+			}
+			after = o.Name
+		}
+		if len(page) < listPage {
+			return records, nil
+		}
+	}
+}
+
+func confirmedHead(ctx context.Context, place backends.Store, head ledger.Record) (string, error) {
+	if head.Seq == 0 {
+		return "", nil
+	}
+	name, _, err := encode(head)
+	if err != nil {
+		return "", err
+	}
+	_, err = place.Get(ctx, name)
+	if errors.Is(err, blobd.ErrNotFound) {
+		return "", nil
+	}
+	if err != nil {
+		return "", fmt.Errorf("journal: read the head: %w", err)
+	}
+	return name, nil
+}
+
+// Backfill copies the object store's journal to a second place that is new.
+func (j *Journal) Backfill(ctx context.Context) error {
+	for _, place := range j.places[1:] {
+		some, err := place.List(ctx, backends.JournalPrefix, "", 1)
+		if err != nil {
+			return fmt.Errorf("journal: second place: %w", err)
+		}
+		if len(some) > 0 {
+			continue
+		}
+		if err := copyJournal(ctx, j.places[0], place); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func copyJournal(ctx context.Context, from, to backends.Store) error {
+	for after := ""; ; {
+		page, err := from.List(ctx, backends.JournalPrefix, after, listPage)
+		if err != nil {
+			return fmt.Errorf("journal: backfill: %w", err)
+		}
+		for _, o := range page {
+			body, err := from.Get(ctx, o.Name)
+			if err != nil {
+				return fmt.Errorf("journal: backfill: %w", err)
+			}
+			if err := to.Put(ctx, o.Name, body); err != nil {
+				return fmt.Errorf("journal: backfill: %w", err)
+			}
+			after = o.Name
+		}
+		if len(page) < listPage {
+			return nil
+		}
+	}
+}
+
+// Places returns how many places there are, the object store included.
+func (j *Journal) Places() int { return len(j.places) }
+
+// Check reports whether every place answers.
+func (j *Journal) Check(ctx context.Context) error {
+	for _, p := range j.places[1:] { // the store is checked as the store
+		if err := p.Check(ctx); err != nil {
+			return fmt.Errorf("journal: second place: %w", err)
+		}
+	}
+	return nil
+}
+
+// encode returns a record's object: its name sorts by sequence and ends in the
+// hash of its bytes.
+func encode(r ledger.Record) (name string, body []byte, err error) {
+	body, err = r.Encode()
+	if err != nil {
+		return "", nil, fmt.Errorf("journal: encode %d: %w", r.Seq, err)
+	}
+	sum := sha256.Sum256(body)
+	return fmt.Sprintf("%s%016x-%s", backends.JournalPrefix, r.Seq, hex.EncodeToString(sum[:])), body, nil
+}
+
+// read returns a record whose name and bytes prove each other.
+func read(ctx context.Context, place backends.Store, name string) (ledger.Record, error) {
+	body, err := place.Get(ctx, name)
+	if err != nil {
+		return ledger.Record{}, fmt.Errorf("journal: read %s: %w", name, err)
+	}
+	r, err := ledger.DecodeRecord(body)
+	if err != nil {
+		return ledger.Record{}, fmt.Errorf("journal: read %s: %w", name, err)
+	}
+	if again, _, err := encode(r); err != nil || again != name {
+		return ledger.Record{}, fmt.Errorf("journal: %s is not what its name says: %w", name, blobd.ErrCorrupt)
+	}
+	return r, nil
+}

@@ -1,0 +1,209 @@
+// Package ledger is the contract of the ledger: the one place that decides what
+// is live, erased, closed, expired or lost.
+//
+// It promises that each method is one transaction and one legal move (see
+// states.go), that a wrong prior state changes nothing and is an error, that
+// every commit is durable before a method returns, that listings have a limit
+// and one order on every engine, and that what it says about an absence is
+// definite. It never sees a text, a digest of a text, an unwrapped key or a
+// subject in clear. Evidence entries and journal records are inserted in the
+// transaction of the change that they speak of.
+//
+// Package ledgertest holds every sentence of this contract as a named subtest;
+// each engine passes it.
+package ledger
+
+import (
+	"context"
+	"time"
+
+	"github.com/blobd/blobd"
+)
+
+// Ledger is a whole ledger: the parts below, over one database. All methods are
+// safe for concurrent use. An engine that is down, full, busy past the caller's
+// deadline or read-only answers ErrUnavailable, never an absence; a caller that
+// sees ErrUnavailable from a change does not know whether it happened.
+type Ledger interface {
+	Tenants
+	Tokens
+	Blobs
+	Executions
+	Erasures
+	Jobs
+	Journal
+	Deployment
+	Requests
+	Audit
+	Maintenance
+}
+
+// Tenants holds tenants and their class policies.
+type Tenants interface {
+	// CreateTenant adds a tenant; an id in use is ErrConflict.
+	CreateTenant(ctx context.Context, t Tenant, e Entry) error
+	// Tenant returns one, or ErrNotFound.
+	Tenant(ctx context.Context, id string) (Tenant, error)
+	// ListTenants returns tenants with id > after in byte order.
+	ListTenants(ctx context.Context, after string, limit int) ([]Tenant, error)
+	// SetPolicy replaces the policy of a class. It rewrites no blob: rows keep
+	// start times, and expiry is decided when they are read.
+	SetPolicy(ctx context.Context, p Policy, e Entry) error
+}
+
+// Tokens holds hashed API tokens.
+type Tokens interface {
+	// CreateToken adds a token; an id or hash in use is ErrConflict.
+	CreateToken(ctx context.Context, t Token, e Entry) error
+	// TokenByHash returns a token that was not revoked and is not past its end
+	// by the ledger's clock, or ErrNotFound.
+	TokenByHash(ctx context.Context, hash [32]byte) (Token, error)
+	// ListTokens returns a tenant's tokens with id > after, revoked ones too.
+	ListTokens(ctx context.Context, tenant, after string, limit int) ([]Token, error)
+	// RevokeToken revokes at and returns the journal record; a token of another
+	// tenant or an unknown one is ErrNotFound; a revoked one stays as it is and
+	// returns the zero record.
+	RevokeToken(ctx context.Context, tenant, id string, at time.Time, e Entry) (Record, error)
+}
+
+// Blobs is the hot path.
+type Blobs interface {
+	// Lookup answers what a read needs to decide, for 1 to 256 refs of one
+	// execution, in one statement: View.Blobs has one element per ref, in the
+	// order asked for, nil where there is no row.
+	Lookup(ctx context.Context, tag blobd.ExecutionTag, refs []blobd.Ref) (View, error)
+	// LookupRepeats answers what a put needs to decide: the execution, and for
+	// each repeat tag (0 to 256) the row that has it (live, or erased in a
+	// living execution), in order, nil where there is none.
+	LookupRepeats(ctx context.Context, tag blobd.ExecutionTag, repeats [][32]byte) (View, error)
+	// Commit inserts one capture, all or nothing. See Capture and Committed.
+	Commit(ctx context.Context, c Capture) (Committed, error)
+}
+
+// Executions reads and moves executions.
+type Executions interface {
+	// Execution returns what is known of one, or ErrNotFound.
+	Execution(ctx context.Context, tenant string, tag blobd.ExecutionTag) (Summary, error)
+	// ListExecutions returns a tenant's executions, newest first.
+	ListExecutions(ctx context.Context, q ExecutionQuery) ([]Execution, error)
+	// Records returns an execution's attempt records in log order with the rows
+	// that they name, after a sequence number.
+	Records(ctx context.Context, q RecordQuery) ([]RecordedPart, error)
+	// CloseExecution moves open → closed, ReopenExecution closed → open. Any
+	// other prior state is ErrConflict; ErrErased if erased.
+	CloseExecution(ctx context.Context, tag blobd.ExecutionTag, reason CloseReason, at time.Time, e Entry) (Record, error)
+	ReopenExecution(ctx context.Context, tag blobd.ExecutionTag, at time.Time, e Entry) (Record, error)
+}
+
+// Erasures is the first half of an erasure, and what is known of one.
+type Erasures interface {
+	// Fence is the first half: in one transaction it fences the execution (or
+	// erases the named refs), drops their wrapped keys, inserts the erasure row
+	// (which is the job), the evidence entries and the journal record. For an
+	// execution never seen it inserts the fenced row. Its time does not grow
+	// with the number of blobs. The same id again returns the first answer.
+	Fence(ctx context.Context, f Fence) (Erasure, Record, error)
+	// Plan counts what a fence of this scope would erase, and changes nothing.
+	Plan(ctx context.Context, s EraseScope) (Plan, error)
+	// Erasure returns one of the tenant's, or ErrNotFound.
+	Erasure(ctx context.Context, tenant, id string) (Erasure, error)
+	// ListErasures returns a tenant's erasures, newest first.
+	ListErasures(ctx context.Context, q ErasureQuery) ([]Erasure, error)
+	// ErasedRefs returns the refs whose rows an erasure of refs erased, or found
+	// erased; never one without a row, whose object may belong to a put on its way.
+	ErasedRefs(ctx context.Context, erasureID string) ([]blobd.Ref, error)
+}
+
+// Jobs runs the second half of erasures: leased rows, never discarded.
+type Jobs interface {
+	// Claim leases the erasure that is due first, or ErrNotFound when none is
+	// due at at. The term rises with each claim.
+	Claim(ctx context.Context, owner string, at, until time.Time) (Job, error)
+	// Postpone gives a claimed job a new due time and its progress so far, and
+	// ends the lease. A stale lease is ErrConflict and changes nothing.
+	Postpone(ctx context.Context, l Lease, due time.Time, p Progress, e []Entry) error
+	// Renew extends a lease; a stale one is ErrConflict.
+	Renew(ctx context.Context, l Lease, until time.Time) error
+	// Tombstone turns up to limit rows of the erasure's scope into tombstones
+	// without content facts, and reports how many rows are left.
+	Tombstone(ctx context.Context, l Lease, limit int) (left int, err error)
+	// Finish moves the job to erased at at. It is ErrConflict when the lease is
+	// stale, when rows are left, or while an earlier erasure that covers the
+	// same scope has not finished.
+	Finish(ctx context.Context, l Lease, p Progress, at time.Time, e []Entry) error
+}
+
+// Journal is the outbox of records that must also lie outside the ledger.
+type Journal interface {
+	// Mark inserts a high-water record if anything was written since the last
+	// record of any kind, else it returns the zero record.
+	Mark(ctx context.Context, at time.Time) (Record, error)
+	// Unpublished returns records not yet published, oldest first.
+	Unpublished(ctx context.Context, limit int) ([]Record, error)
+	// Published notes that records lie in the journal.
+	Published(ctx context.Context, seqs []int64) error
+	// Head returns the newest record, or the zero record.
+	Head(ctx context.Context) (Record, error)
+	// HasRecord reports whether the ledger holds exactly this record.
+	HasRecord(ctx context.Context, r Record) (bool, error)
+	// Replay applies records that this ledger lost, in order, each once, under
+	// their own sequence numbers; new records come after them. A record of this
+	// ledger that was never published and has one of their numbers gets a new
+	// one behind them.
+	Replay(ctx context.Context, rs []Record) error
+}
+
+// Deployment is the ledger's own identity and whether it may be trusted.
+type Deployment interface {
+	// Identity returns the deployment's row; on an empty ledger it inserts one
+	// with id (16 random bytes, lowercase hex) first.
+	Identity(ctx context.Context, id string) (Identity, error)
+	// ConfirmIdentity notes that the store holds the identity object.
+	ConfirmIdentity(ctx context.Context) error
+	// SetRecovery moves the recovery state.
+	SetRecovery(ctx context.Context, s RecoveryState, e Entry) error
+	// Check reports whether the ledger can write; it is what readiness asks.
+	Check(ctx context.Context) error
+}
+
+// Requests remembers answers under an idempotency key.
+type Requests interface {
+	// Begin claims a key, or returns what is there. Entries older than notBefore
+	// are as if absent.
+	Begin(ctx context.Context, r Request, notBefore time.Time) (existing Request, found bool, err error)
+	// Complete stores the answer of a claimed key.
+	Complete(ctx context.Context, r Request) error
+	// Abandon forgets a claimed key whose request failed before it acted.
+	Abandon(ctx context.Context, r Request) error
+}
+
+// Audit is the append-only evidence table.
+type Audit interface {
+	// Append inserts an entry of its own, for an act that changes nothing else.
+	Append(ctx context.Context, e Entry) error
+	// Entries returns entries with id > after, oldest first.
+	Entries(ctx context.Context, after int64, limit int) ([]StoredEntry, error)
+}
+
+// Maintenance serves verify, recovery and the collector.
+type Maintenance interface {
+	// ScanBlobs returns all rows in (execution tag, ref) order after a position.
+	ScanBlobs(ctx context.Context, after Position, limit int) ([]ScannedBlob, error)
+	// EnterMissing inserts a row in state missing for objects that have no row;
+	// a ref that has a row, in any state, is left as it is. It returns how many
+	// rows were inserted.
+	EnterMissing(ctx context.Context, objects []Position, at time.Time) (int, error)
+	// AcceptLoss moves missing or live → lost; any other state is ErrConflict.
+	AcceptLoss(ctx context.Context, tag blobd.ExecutionTag, ref blobd.Ref, at time.Time, e Entry) error
+	// Collect inserts a row in state collected for an object without a row, so
+	// that a late commit of that ref conflicts. A row in any state is ErrConflict.
+	Collect(ctx context.Context, p Position, at time.Time) error
+	// Settle makes dropped keys unreadable in the ledger's own files, as far as
+	// the engine can, and names what it cannot reach (residuals). SQLite: secure
+	// delete and a checked TRUNCATE checkpoint.
+	Settle(ctx context.Context) (residuals []string, err error)
+	// Stats returns counts for metrics, cheap enough for every scrape.
+	Stats(ctx context.Context) (Stats, error)
+	// Close ends all use.
+	Close() error
+}

@@ -1,0 +1,136 @@
+package sqlite
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/blobd/blobd"
+	"github.com/blobd/blobd/ledger"
+)
+
+// batch is one transaction's captures. What no capture's outcome depends on
+// (keys, attempt records, subjects, counters, evidence) is gathered here and
+// written together at the end.
+type batch struct {
+	w          *conn
+	known      *facts
+	totals     totals
+	executions map[blobd.ExecutionTag]*executionState
+	wraps      [][]any
+	parts      [][]any
+	subjects   [][]any
+	entries    []ledger.Entry
+}
+
+// executionState is an execution's row as the batch sees it, and what the batch
+// adds to it.
+type executionState struct {
+	tag          blobd.ExecutionTag
+	isNew        bool // has no row
+	tenant       string
+	state        ledger.ExecutionState
+	reason       ledger.CloseReason
+	keyID        [16]byte
+	keyVersion   uint32
+	keyN         int64
+	blobs, bytes int64
+}
+
+// totals are the counters of the deployment's row that commits move.
+type totals struct{ writes, blobs, bytes, executions, parts, wraps int64 }
+
+func newBatch(ctx context.Context, w *conn, known *facts) (*batch, error) {
+	b := &batch{w: w, known: known, executions: make(map[blobd.ExecutionTag]*executionState)}
+	found, err := w.one(ctx, "SELECT writes, blobs, bytes, executions, parts, wraps FROM deployment", func(r *row) {
+		b.totals = totals{r.int(0), r.int(1), r.int(2), r.int(3), r.int(4), r.int(5)}
+	})
+	if err == nil && !found {
+		err = fmt.Errorf("no deployment row: %w", blobd.ErrCorrupt)
+	}
+	return b, err
+}
+
+func (b *batch) flush(ctx context.Context) error {
+	if err := b.w.insertMany(ctx, "INSERT INTO wraps (n, wrapped) VALUES ", "", b.wraps); err != nil {
+		return err
+	}
+	err := b.w.insertMany(ctx, `INSERT INTO parts (execution_tag, seq, step_id, attempt, part_index, ref, kind,
+		status, provider, model, at) VALUES `, " ON CONFLICT DO NOTHING", b.parts)
+	if err != nil {
+		return err
+	}
+	err = b.w.insertMany(ctx, "INSERT INTO subjects (execution_tag, ref, subject) VALUES ",
+		" ON CONFLICT DO NOTHING", b.subjects)
+	if err != nil {
+		return err
+	}
+	for _, e := range b.executions {
+		if e.blobs == 0 && e.bytes == 0 {
+			continue
+		}
+		_, err := b.w.exec(ctx, "UPDATE executions SET blobs = blobs + ?, bytes = bytes + ? WHERE tag = ?",
+			e.blobs, e.bytes, e.tag[:])
+		if err != nil {
+			return err
+		}
+	}
+	if err := appendEntries(ctx, b.w, ledger.JoinPuts(b.entries)...); err != nil {
+		return err
+	}
+	t := &b.totals
+	_, err = b.w.exec(ctx, "UPDATE deployment SET writes = ?, blobs = ?, bytes = ?, executions = ?, parts = ?, wraps = ?",
+		t.writes, t.blobs, t.bytes, t.executions, t.parts, t.wraps)
+	return err
+}
+
+// manyRows are how many rows one insert statement takes, largest first.
+var manyRows = [...]int{32, 8, 1}
+
+// insertMany inserts rows of equal width with few statements.
+func (c *conn) insertMany(ctx context.Context, head, tail string, rows [][]any) error {
+	for _, size := range manyRows {
+		for len(rows) >= size {
+			width := len(rows[0])
+			args := make([]any, 0, size*width)
+			for _, r := range rows[:size] {
+				args = append(args, r...)
+			}
+			if _, err := c.exec(ctx, c.manyQuery(head, tail, size, width), args...); err != nil {
+				return err
+			}
+			rows = rows[size:]
+		}
+	}
+	return nil
+}
+
+type manyKey struct {
+	head string
+	rows int
+}
+
+// manyQuery returns the text of an insert of several rows, made once.
+func (c *conn) manyQuery(head, tail string, rows, width int) string {
+	key := manyKey{head, rows}
+	q, ok := c.many[key]
+	if !ok {
+		values := "(" + placeholders(width) + ")"
+		q = head + values + strings.Repeat(", "+values, rows-1) + tail
+		c.many[key] = q
+	}
+	return q
+}
+
+// pendingWrap finds a wrapped key that is not inserted yet.
+func pendingWrap(n int64, lists ...[][]any) []byte {
+	for _, list := range lists {
+		for _, w := range list {
+			if w[0] == n {
+				wrapped, _ := w[1].([]byte)
+				return wrapped
+			}
+		}
+	}
+	return nil
+}

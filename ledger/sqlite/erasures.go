@@ -1,0 +1,81 @@
+package sqlite
+
+import (
+	"context"
+
+	"github.com/blobd/blobd"
+	"github.com/blobd/blobd/ledger"
+)
+
+// erasureColumns are read by row.erasure, from erasures.
+const erasureColumns = `id, tenant, execution_tag, execution_id, of_refs, state,
+	plan_executions, plan_blobs, plan_bytes, already_erased, not_found,
+	keys_destroyed, objects_deleted, versions_deleted, failed, remaining, settled, swept, last_error,
+	requested_by, reason, legal_basis, regime, external_ref,
+	received_at, due_at, fenced_at, erased_at, attempts`
+
+const erasureColumnCount = 29
+
+func (r *row) erasure() ledger.Erasure {
+	return ledger.Erasure{
+		ID:     r.text(0),
+		Scope:  ledger.EraseScope{Tenant: r.text(1), Tag: r.tag(2), ExecutionID: r.text(3)},
+		OfRefs: r.bool(4),
+		State:  ledger.ErasureState(r.text(5)),
+		Plan: ledger.Plan{
+			Executions: r.int(6), Blobs: r.int(7), Bytes: r.int(8), AlreadyErased: r.int(9), NotFound: r.int(10),
+		},
+		Progress: ledger.Progress{
+			KeysDestroyed: r.int(11), ObjectsDeleted: r.int(12), VersionsDeleted: r.int(13),
+			Failed: r.int(14), Remaining: r.int(15), Settled: r.bool(16), Swept: r.bool(17), LastError: r.text(18),
+		},
+		RequestedBy: r.text(19), Reason: r.text(20), LegalBasis: r.text(21), Regime: r.text(22), ExternalRef: r.text(23),
+		ReceivedAt: r.time(24), DueAt: r.time(25), FencedAt: r.time(26), ErasedAt: r.time(27), Attempts: r.int(28),
+	}
+}
+
+// Erasure implements ledger.Erasures.
+func (l *Ledger) Erasure(ctx context.Context, tenant, id string) (e ledger.Erasure, err error) {
+	err = l.read(ctx, "erasure", func(c *conn) error {
+		found, err := c.one(ctx, "SELECT "+erasureColumns+" FROM erasures WHERE id = ? AND tenant = ?",
+			func(r *row) { e = r.erasure() }, id, tenant)
+		return orNotFound(found, err)
+	})
+	return e, err
+}
+
+// ListErasures implements ledger.Erasures.
+func (l *Ledger) ListErasures(ctx context.Context, q ledger.ErasureQuery) (es []ledger.Erasure, err error) {
+	if err := checkLimit(q.Limit); err != nil {
+		return nil, classify("list erasures", err)
+	}
+	query, args := "SELECT "+erasureColumns+" FROM erasures WHERE tenant = ?", []any{q.Tenant}
+	if q.Before != (ledger.ErasureCursor{}) {
+		query += " AND (fenced_at, id) < (?, ?)"
+		args = append(args, q.Before.FencedAt.UnixMicro(), q.Before.ID)
+	}
+	if q.State != "" {
+		query += " AND state = ?"
+		args = append(args, string(q.State))
+	}
+	query += " ORDER BY fenced_at DESC, id DESC LIMIT ?"
+	args = append(args, int64(q.Limit))
+	err = l.read(ctx, "list erasures", func(c *conn) error {
+		return c.query(ctx, query, func(r *row) { es = append(es, r.erasure()) }, args...)
+	})
+	return es, err
+}
+
+// ErasedRefs implements ledger.Erasures.
+func (l *Ledger) ErasedRefs(ctx context.Context, erasureID string) (refs []blobd.Ref, err error) {
+	err = l.snapshot(ctx, "erased refs", func(c *conn) error {
+		var seq int64
+		found, err := c.one(ctx, "SELECT seq FROM erasures WHERE id = ?", func(r *row) { seq = r.int(0) }, erasureID)
+		if err := orNotFound(found, err); err != nil {
+			return err
+		}
+		return c.query(ctx, "SELECT ref FROM erasure_refs WHERE erasure = ? ORDER BY ref",
+			func(r *row) { refs = append(refs, r.ref(0)) }, seq)
+	})
+	return refs, err
+}

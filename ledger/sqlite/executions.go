@@ -1,0 +1,180 @@
+package sqlite
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/blobd/blobd"
+	"github.com/blobd/blobd/ledger"
+)
+
+// Execution implements ledger.Executions.
+func (l *Ledger) Execution(ctx context.Context, tenant string, tag blobd.ExecutionTag) (ledger.Summary, error) {
+	s := ledger.Summary{Classes: map[string]int64{}}
+	known, err := l.known(ctx)
+	if err != nil {
+		return ledger.Summary{}, classify("execution", err)
+	}
+	err = l.snapshot(ctx, "execution", func(c *conn) error {
+		found, err := c.one(ctx, "SELECT "+executionColumns+` FROM executions e LEFT JOIN wraps w ON w.n = e.key_n
+			WHERE e.tag = ? AND e.tenant = ?`,
+			func(r *row) { s.Execution = *r.execution(0, tag) }, tag[:], tenant)
+		if err := orNotFound(found, err); err != nil {
+			return err
+		}
+		_, err = c.one(ctx, "SELECT count(DISTINCT step_id) FROM parts WHERE execution_tag = ?",
+			func(r *row) { s.Steps = r.int(0) }, tag[:])
+		if err != nil || s.State == ledger.ExecutionErased {
+			return err // what is erased has no live blobs, whatever is left of their rows
+		}
+		return c.query(ctx, `SELECT class, count(*), min(created_at) FROM blobs
+			WHERE execution_tag = ? AND state = 1 GROUP BY class`,
+			func(r *row) {
+				name := r.text(0)
+				s.Classes[name] = r.int(1)
+				first := ledger.Blob{CreatedAt: r.time(2), Maximum: known.maximum[class{tenant, name}]}
+				s.NextDue = earlier(s.NextDue, first.ExpiresAt())
+			}, tag[:])
+	})
+	if err != nil {
+		return ledger.Summary{}, err
+	}
+	return s, nil
+}
+
+// earlier returns the earlier of two times of which zero means none.
+func earlier(a, b time.Time) time.Time {
+	if a.IsZero() || !b.IsZero() && b.Before(a) {
+		return b
+	}
+	return a
+}
+
+// ListExecutions implements ledger.Executions.
+func (l *Ledger) ListExecutions(ctx context.Context, q ledger.ExecutionQuery) (es []ledger.Execution, err error) {
+	if err := checkLimit(q.Limit); err != nil {
+		return nil, classify("list executions", err)
+	}
+	query := "SELECT " + executionColumns + ", e.tag FROM executions e LEFT JOIN wraps w ON w.n = e.key_n WHERE e.tenant = ?"
+	args := []any{q.Tenant}
+	if q.Before != (ledger.ExecutionCursor{}) {
+		query += " AND (e.created_at, e.tag) < (?, ?)"
+		args = append(args, q.Before.CreatedAt.UnixMicro(), q.Before.Tag[:])
+	}
+	if q.State != 0 {
+		query += " AND e.state = ?"
+		args = append(args, int64(q.State))
+	}
+	if q.Class != "" {
+		query += ` AND e.state <> 3
+			AND EXISTS (SELECT 1 FROM blobs b WHERE b.execution_tag = e.tag AND b.state = 1 AND b.class = ?)`
+		args = append(args, q.Class)
+	}
+	query += " ORDER BY e.created_at DESC, e.tag DESC LIMIT ?"
+	args = append(args, int64(q.Limit))
+	err = l.read(ctx, "list executions", func(c *conn) error {
+		return c.query(ctx, query, func(r *row) {
+			es = append(es, *r.execution(0, r.tag(12)))
+		}, args...)
+	})
+	return es, err
+}
+
+// Records implements ledger.Executions.
+func (l *Ledger) Records(ctx context.Context, q ledger.RecordQuery) (ps []ledger.RecordedPart, err error) {
+	if err := checkLimit(q.Limit); err != nil {
+		return nil, classify("records", err)
+	}
+	known, err := l.known(ctx)
+	if err != nil {
+		return nil, classify("records", err)
+	}
+	query := "SELECT " + blobColumns + `, p.seq, p.step_id, p.attempt, p.part_index, p.kind, p.status,
+		p.provider, p.model, p.at, p.ref, ifnull(e.tenant, '')
+		FROM parts p LEFT JOIN executions e ON e.tag = p.execution_tag
+		LEFT JOIN blobs b ON p.status = 1 AND b.execution_tag = p.execution_tag AND b.ref = p.ref
+		LEFT JOIN wraps w ON w.n = b.key_n
+		WHERE p.execution_tag = ? AND p.seq > ?`
+	args := []any{q.Tag[:], q.After}
+	if q.StepID != "" {
+		query += " AND p.step_id = ?"
+		args = append(args, q.StepID)
+	}
+	if q.StepPrefix != "" {
+		query += " AND substr(CAST(p.step_id AS BLOB), 1, ?) = ?"
+		args = append(args, int64(len(q.StepPrefix)), []byte(q.StepPrefix))
+	}
+	query += " ORDER BY p.seq LIMIT ?"
+	args = append(args, int64(q.Limit))
+	err = l.read(ctx, "records", func(c *conn) error {
+		return c.query(ctx, query, func(r *row) { ps = append(ps, r.part(known)) }, args...)
+	})
+	return ps, err
+}
+
+func (r *row) part(known *facts) ledger.RecordedPart {
+	const i = blobColumnCount
+	p := ledger.RecordedPart{
+		Seq: r.int(i), StepID: r.text(i + 1), Attempt: r.int(i + 2), Index: int(r.int(i + 3)),
+		Kind: blobd.Kind(r.text(i + 4)), Status: ledger.PartStatus(r.int(i + 5)),
+		Provider: r.text(i + 6), Model: r.text(i + 7), At: r.time(i + 8),
+	}
+	if p.Status == ledger.PartKept {
+		p.Ref = r.ref(i + 9)
+	}
+	if !r.null(0) {
+		p.Blob = r.blob(0)
+		p.Blob.Maximum = known.maximum[class{r.text(i + 10), p.Blob.Class}]
+	}
+	return p
+}
+
+// CloseExecution implements ledger.Executions.
+func (l *Ledger) CloseExecution(ctx context.Context, tag blobd.ExecutionTag, reason ledger.CloseReason,
+	at time.Time, e ledger.Entry,
+) (ledger.Record, error) {
+	if reason != ledger.ClosedErasure && reason != ledger.ClosedRestricted {
+		return ledger.Record{}, classify("close execution", fmt.Errorf("reason %d: %w", reason, blobd.ErrInvalid))
+	}
+	move := ledger.Move[ledger.ExecutionState]{From: ledger.ExecutionOpen, To: ledger.ExecutionClosed}
+	return l.moveExecution(ctx, "close execution", tag, move, ledger.RecordClose, reason, at, e)
+}
+
+// ReopenExecution implements ledger.Executions.
+func (l *Ledger) ReopenExecution(ctx context.Context, tag blobd.ExecutionTag, at time.Time, e ledger.Entry,
+) (ledger.Record, error) {
+	move := ledger.Move[ledger.ExecutionState]{From: ledger.ExecutionClosed, To: ledger.ExecutionOpen}
+	return l.moveExecution(ctx, "reopen execution", tag, move, ledger.RecordReopen, 0, at, e)
+}
+
+func (l *Ledger) moveExecution(ctx context.Context, op string, tag blobd.ExecutionTag,
+	move ledger.Move[ledger.ExecutionState], kind ledger.RecordKind, reason ledger.CloseReason,
+	at time.Time, e ledger.Entry,
+) (rec ledger.Record, err error) {
+	err = l.write(ctx, op, func(w *conn) error {
+		var tenant string
+		var state ledger.ExecutionState
+		found, err := w.one(ctx, "SELECT tenant, state FROM executions WHERE tag = ?",
+			func(r *row) { tenant, state = r.text(0), ledger.ExecutionState(r.int(1)) }, tag[:])
+		switch {
+		case err != nil || !found:
+			return orNotFound(found, err)
+		case state == ledger.ExecutionErased:
+			return blobd.ErrErased
+		case state != move.From:
+			return fmt.Errorf("the execution's state is %d: %w", state, blobd.ErrConflict)
+		}
+		_, err = w.exec(ctx, "UPDATE executions SET state = ?, reason = ? WHERE tag = ?",
+			int64(move.To), int64(reason), tag[:])
+		if err != nil {
+			return err
+		}
+		if err := appendEntries(ctx, w, e); err != nil {
+			return err
+		}
+		rec, err = record(ctx, w, ledger.Record{Kind: kind, At: at, Tenant: tenant, Tag: tag, Reason: reason})
+		return err
+	})
+	return given(rec, err)
+}

@@ -1,0 +1,265 @@
+package sqlite
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/blobd/blobd"
+	"github.com/blobd/blobd/ledger"
+)
+
+// scope is what an erasure's scope holds at one moment.
+type scope struct {
+	ledger.EraseScope
+	refs         []blobd.Ref // sorted, each once
+	known        bool        // the execution has a row
+	state        ledger.ExecutionState
+	keyN         int64
+	blobs, bytes int64 // live in the execution
+	rows         []scopeRow
+	missing      []blobd.Ref // refs without a row
+	plan         ledger.Plan
+}
+
+// scopeRow is the row of a named ref that a fence would erase.
+type scopeRow struct {
+	ref   blobd.Ref
+	state ledger.BlobState
+	size  int64
+	keyN  any // in wraps, nil if dropped
+}
+
+// readScope counts what a scope holds. For a whole execution it reads one row.
+func readScope(ctx context.Context, c *conn, s ledger.EraseScope) (*scope, error) {
+	sc := &scope{EraseScope: s, refs: slices.Clone(s.Refs)}
+	slices.SortFunc(sc.refs, func(a, b blobd.Ref) int { return bytes.Compare(a[:], b[:]) })
+	sc.refs = slices.Compact(sc.refs)
+	var tenant string
+	var err error
+	sc.known, err = c.one(ctx, "SELECT tenant, state, ifnull(key_n, 0), blobs, bytes FROM executions WHERE tag = ?",
+		func(r *row) {
+			tenant, sc.state, sc.keyN = r.text(0), ledger.ExecutionState(r.int(1)), r.int(2)
+			sc.blobs, sc.bytes = r.int(3), r.int(4)
+		}, s.Tag[:])
+	if err == nil && sc.known && tenant != s.Tenant {
+		err = fmt.Errorf("the execution is another tenant's: %w", blobd.ErrConflict)
+	}
+	if err != nil {
+		return nil, err
+	}
+	if len(sc.refs) > 0 {
+		return sc, sc.readRefs(ctx, c)
+	}
+	switch {
+	case !sc.known:
+		sc.plan.NotFound = 1
+	case sc.state == ledger.ExecutionErased:
+		sc.plan.AlreadyErased = 1
+	default:
+		sc.plan = ledger.Plan{Executions: 1, Blobs: sc.blobs, Bytes: sc.bytes}
+	}
+	return sc, nil
+}
+
+func (sc *scope) readRefs(ctx context.Context, c *conn) error {
+	if sc.state == ledger.ExecutionErased {
+		sc.plan.AlreadyErased = int64(len(sc.refs))
+		return nil
+	}
+	for _, ref := range sc.refs {
+		b := scopeRow{ref: ref}
+		found, err := c.one(ctx, "SELECT state, size, key_n FROM blobs WHERE execution_tag = ? AND ref = ?",
+			func(r *row) { b.state, b.size, b.keyN = ledger.BlobState(r.int(0)), r.int(1), r.values[2] },
+			sc.Tag[:], ref[:])
+		switch {
+		case err != nil:
+			return err
+		case !found:
+			sc.missing = append(sc.missing, ref)
+			sc.plan.NotFound++
+		case b.state == ledger.BlobErased:
+			sc.plan.AlreadyErased++
+		case !ledger.Legal(ledger.BlobMoves(), b.state, ledger.BlobErased):
+			sc.plan.NotFound++ // collected: it never was a blob
+		default:
+			sc.rows = append(sc.rows, b)
+			sc.plan.Blobs++
+			sc.plan.Bytes += b.size
+		}
+	}
+	return nil
+}
+
+// Plan implements ledger.Erasures.
+func (l *Ledger) Plan(ctx context.Context, s ledger.EraseScope) (p ledger.Plan, err error) {
+	err = l.snapshot(ctx, "plan", func(c *conn) error {
+		sc, err := readScope(ctx, c, s)
+		if err == nil {
+			p = sc.plan
+		}
+		return err
+	})
+	return p, err
+}
+
+// Fence implements ledger.Erasures.
+func (l *Ledger) Fence(ctx context.Context, f ledger.Fence) (e ledger.Erasure, rec ledger.Record, err error) {
+	if f.ID == "" {
+		return e, rec, classify("fence", fmt.Errorf("no erasure id: %w", blobd.ErrInvalid))
+	}
+	err = l.write(ctx, "fence", func(w *conn) (err error) {
+		e, rec, err = fence(ctx, w, f)
+		return err
+	})
+	if err != nil {
+		return ledger.Erasure{}, ledger.Record{}, err
+	}
+	return e, rec, nil
+}
+
+func fence(ctx context.Context, w *conn, f ledger.Fence) (e ledger.Erasure, rec ledger.Record, err error) {
+	e, rec, again, err := firstFence(ctx, w, f)
+	if again || err != nil {
+		return e, rec, err
+	}
+	sc, err := readScope(ctx, w, f.Scope)
+	if err != nil {
+		return e, rec, err
+	}
+	if err := applyFence(ctx, w, sc, f, false); err != nil {
+		return e, rec, err
+	}
+	if err := appendEntries(ctx, w, f.Entries...); err != nil {
+		return e, rec, err
+	}
+	kind := ledger.RecordFence
+	if len(sc.refs) > 0 {
+		kind = ledger.RecordErase
+	}
+	rec, err = record(ctx, w, ledger.Record{
+		Kind: kind, At: f.At, Tenant: f.Scope.Tenant, Tag: f.Scope.Tag, Refs: sc.refs, ErasureID: f.ID,
+	})
+	if err != nil {
+		return e, rec, err
+	}
+	if err := insertErasure(ctx, w, sc, f, rec.Seq); err != nil {
+		return e, rec, err
+	}
+	_, err = w.one(ctx, "SELECT "+erasureColumns+" FROM erasures WHERE id = ?", func(r *row) { e = r.erasure() }, f.ID)
+	return e, rec, err
+}
+
+// firstFence returns what this id's fence was answered before.
+func firstFence(ctx context.Context, w *conn, f ledger.Fence) (e ledger.Erasure, rec ledger.Record, again bool, err error) {
+	again, err = w.one(ctx, "SELECT "+erasureColumns+", j.body FROM erasures JOIN journal j ON j.seq = record WHERE id = ?",
+		func(r *row) { e, rec = r.erasure(), r.record(erasureColumnCount) }, f.ID)
+	if err != nil || !again {
+		return e, rec, again, err
+	}
+	if e.Scope.Tenant != f.Scope.Tenant || e.Scope.Tag != f.Scope.Tag || e.OfRefs != (len(f.Scope.Refs) > 0) {
+		err = fmt.Errorf("the erasure id has another scope: %w", blobd.ErrConflict)
+	}
+	return e, rec, true, err
+}
+
+// applyFence erases what a scope holds. A replayed one also enters tombstones
+// for refs whose rows this ledger lost.
+func applyFence(ctx context.Context, w *conn, sc *scope, f ledger.Fence, replayed bool) error {
+	switch {
+	case len(sc.refs) > 0:
+		return eraseRefs(ctx, w, sc, f, replayed)
+	case !sc.known:
+		n, err := w.exec(ctx, `INSERT INTO executions (tag, tenant, id, state, reason, created_at, erased_at, blobs, bytes)
+			VALUES (?, ?, ?, 3, 0, ?, ?, 0, 0) ON CONFLICT DO NOTHING`,
+			sc.Tag[:], sc.Tenant, sc.ExecutionID, f.At.UnixMicro(), f.At.UnixMicro())
+		if err == nil && n == 0 {
+			err = fmt.Errorf("the execution id has another tag: %w", blobd.ErrConflict)
+		}
+		return err
+	case sc.state == ledger.ExecutionErased:
+		return nil
+	}
+	if err := dropWrap(ctx, w, sc.keyN); err != nil {
+		return err
+	}
+	_, err := w.exec(ctx, `UPDATE executions SET state = 3, reason = 0, key_id = NULL, key_version = NULL, key_n = NULL,
+		erased_at = ?, blobs = 0, bytes = 0 WHERE tag = ?`, f.At.UnixMicro(), sc.Tag[:])
+	if err != nil {
+		return err
+	}
+	return count(ctx, w, -sc.blobs, -sc.bytes, -1)
+}
+
+func eraseRefs(ctx context.Context, w *conn, sc *scope, f ledger.Fence, replayed bool) error {
+	var blobs, size int64
+	for _, b := range sc.rows {
+		if err := dropWrap(ctx, w, b.keyN); err != nil {
+			return err
+		}
+		_, err := w.exec(ctx, "UPDATE blobs SET state = 2, key_n = NULL WHERE execution_tag = ? AND ref = ?",
+			sc.Tag[:], b.ref[:])
+		if err != nil {
+			return err
+		}
+		if b.state == ledger.BlobLive {
+			blobs, size = blobs+1, size+b.size
+		}
+	}
+	if replayed {
+		for _, ref := range sc.missing {
+			if err := insertBare(ctx, w, sc.Tag, ref, ledger.BlobErased, f.At); err != nil {
+				return err
+			}
+		}
+	}
+	if blobs == 0 {
+		return nil
+	}
+	_, err := w.exec(ctx, "UPDATE executions SET blobs = blobs - ?, bytes = bytes - ? WHERE tag = ?", blobs, size, sc.Tag[:])
+	if err != nil {
+		return err
+	}
+	return count(ctx, w, -blobs, -size, 0)
+}
+
+// dropWrap blanks a wrapped key in its place.
+func dropWrap(ctx context.Context, w *conn, n any) error {
+	if n == nil {
+		return nil
+	}
+	_, err := w.exec(ctx, "UPDATE wraps SET wrapped = NULL WHERE n = ?", n)
+	return err
+}
+
+// count moves the deployment's counters of what is live.
+func count(ctx context.Context, w *conn, blobs, size, executions int64) error {
+	_, err := w.exec(ctx, "UPDATE deployment SET blobs = blobs + ?, bytes = bytes + ?, executions = executions + ?",
+		blobs, size, executions)
+	return err
+}
+
+func insertErasure(ctx context.Context, w *conn, sc *scope, f ledger.Fence, recordSeq int64) error {
+	p := sc.plan
+	_, err := w.exec(ctx, `INSERT INTO erasures (id, tenant, execution_tag, execution_id, of_refs, state,
+		plan_executions, plan_blobs, plan_bytes, already_erased, not_found,
+		requested_by, reason, legal_basis, regime, external_ref, received_at, due_at, fenced_at, record, run_at)
+		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
+		f.ID, sc.Tenant, sc.Tag[:], sc.ExecutionID, flag(len(sc.refs) > 0), string(ledger.ErasureRunning),
+		p.Executions, p.Blobs, p.Bytes, p.AlreadyErased, p.NotFound,
+		f.RequestedBy, f.Reason, f.LegalBasis, f.Regime, f.ExternalRef, micros(f.ReceivedAt), micros(f.DueAt),
+		f.At.UnixMicro(), recordSeq, f.RunAt.UnixMicro())
+	if err != nil || len(sc.refs) == 0 {
+		return err
+	}
+	rows := make([][]any, len(sc.refs))
+	seq := int64(0)
+	if _, err := w.one(ctx, "SELECT seq FROM erasures WHERE id = ?", func(r *row) { seq = r.int(0) }, f.ID); err != nil {
+		return err
+	}
+	for i := range sc.refs {
+		rows[i] = []any{seq, sc.refs[i][:]}
+	}
+	return w.insertMany(ctx, "INSERT INTO erasure_refs (erasure, ref) VALUES ", "", rows)
+}

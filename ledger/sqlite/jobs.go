@@ -1,0 +1,211 @@
+package sqlite
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/blobd/blobd"
+	"github.com/blobd/blobd/ledger"
+)
+
+// Claim implements ledger.Jobs.
+func (l *Ledger) Claim(ctx context.Context, owner string, at, until time.Time) (j ledger.Job, err error) {
+	err = l.write(ctx, "claim", func(w *conn) error {
+		found, err := w.one(ctx, `UPDATE erasures SET term = term + 1, attempts = attempts + 1, lease_owner = ?, lease_until = ?
+			WHERE seq = (SELECT seq FROM erasures WHERE state = 'running' AND run_at <= ?
+				AND (lease_owner IS NULL OR lease_until <= ?) ORDER BY run_at, seq LIMIT 1)
+			RETURNING `+erasureColumns+", term",
+			func(r *row) {
+				j.Erasure = r.erasure()
+				j.Lease = ledger.Lease{
+					ErasureID: j.Erasure.ID, Owner: owner, Term: r.int(erasureColumnCount), Until: stored(until),
+				}
+			}, owner, until.UnixMicro(), at.UnixMicro(), at.UnixMicro())
+		return orNotFound(found, err)
+	})
+	if err != nil {
+		return ledger.Job{}, err
+	}
+	return j, nil
+}
+
+// job is what a lease's holder works on.
+type job struct {
+	seq        int64
+	tag        blobd.ExecutionTag
+	ofRefs     bool
+	tombstoned []byte
+}
+
+// held returns the job of a lease that is still its holder's.
+func held(ctx context.Context, w *conn, l ledger.Lease) (j job, err error) {
+	found, err := w.one(ctx, `SELECT seq, execution_tag, of_refs, tombstoned FROM erasures
+		WHERE id = ? AND state = 'running' AND lease_owner = ? AND term = ?`,
+		func(r *row) { j = job{r.int(0), r.tag(1), r.bool(2), notNull(r.bytes(3))} }, l.ErasureID, l.Owner, l.Term)
+	if err == nil && !found {
+		err = fmt.Errorf("the lease is stale: %w", blobd.ErrConflict)
+	}
+	return j, err
+}
+
+// Postpone implements ledger.Jobs.
+func (l *Ledger) Postpone(ctx context.Context, lease ledger.Lease, due time.Time, p ledger.Progress, es []ledger.Entry) error {
+	return l.write(ctx, "postpone", func(w *conn) error {
+		j, err := held(ctx, w, lease)
+		if err != nil {
+			return err
+		}
+		if err := saveProgress(ctx, w, j, p); err != nil {
+			return err
+		}
+		_, err = w.exec(ctx, "UPDATE erasures SET run_at = ?, lease_owner = NULL, lease_until = NULL WHERE seq = ?",
+			due.UnixMicro(), j.seq)
+		if err != nil {
+			return err
+		}
+		return appendEntries(ctx, w, es...)
+	})
+}
+
+func saveProgress(ctx context.Context, w *conn, j job, p ledger.Progress) error {
+	_, err := w.exec(ctx, `UPDATE erasures SET keys_destroyed = ?, objects_deleted = ?, versions_deleted = ?,
+		failed = ?, remaining = ?, settled = ?, swept = ?, last_error = ? WHERE seq = ?`,
+		p.KeysDestroyed, p.ObjectsDeleted, p.VersionsDeleted, p.Failed, p.Remaining,
+		flag(p.Settled), flag(p.Swept), p.LastError, j.seq)
+	return err
+}
+
+// Renew implements ledger.Jobs.
+func (l *Ledger) Renew(ctx context.Context, lease ledger.Lease, until time.Time) error {
+	return l.write(ctx, "renew", func(w *conn) error {
+		j, err := held(ctx, w, lease)
+		if err != nil {
+			return err
+		}
+		_, err = w.exec(ctx, "UPDATE erasures SET lease_until = ? WHERE seq = ?", until.UnixMicro(), j.seq)
+		return err
+	})
+}
+
+// The rows of a job's scope that are not tombstones yet. A collected row never
+// was a blob and stays. A whole execution's tombstones release their repeat
+// tags; refs erased in a living execution keep them.
+const (
+	leftOfExecution = ` FROM blobs b WHERE b.execution_tag = ? AND b.ref > ?
+		AND b.state <> 5 AND (b.state <> 2 OR b.class <> '' OR b.repeat IS NOT NULL)`
+	leftOfRefs = ` FROM erasure_refs r JOIN blobs b ON b.execution_tag = ? AND b.ref = r.ref
+		WHERE r.ref > ? AND r.erasure = ? AND b.state <> 5 AND (b.state <> 2 OR b.class <> '')`
+)
+
+// leftAfter returns a query's end and its arguments for what is left of a job
+// after a ref.
+func (j job) leftAfter(ref []byte) (from string, args []any) {
+	if j.ofRefs {
+		return leftOfRefs, []any{j.tag[:], ref, j.seq}
+	}
+	return leftOfExecution, []any{j.tag[:], ref}
+}
+
+// Tombstone implements ledger.Jobs.
+func (l *Ledger) Tombstone(ctx context.Context, lease ledger.Lease, limit int) (left int, err error) {
+	if err := checkLimit(limit); err != nil {
+		return 0, classify("tombstone", err)
+	}
+	var j job
+	err = l.write(ctx, "tombstone", func(w *conn) (err error) {
+		if j, err = held(ctx, w, lease); err != nil {
+			return err
+		}
+		return tombstone(ctx, w, j, limit)
+	})
+	if err != nil {
+		return 0, err
+	}
+	// Counting reads every row, so it is kept off the writer; nothing adds rows
+	// to a fenced scope but recovery.
+	err = l.read(ctx, "tombstone", func(c *conn) error {
+		from, args := j.leftAfter([]byte{})
+		_, err := c.one(ctx, "SELECT count(*)"+from, func(r *row) { left = int(r.int(0)) }, args...)
+		return err
+	})
+	return left, err
+}
+
+// tombstone goes on after the last row that the job passed, so that many calls
+// together read the scope once; at its end it starts over.
+func tombstone(ctx context.Context, w *conn, j job, limit int) error {
+	from, args := j.leftAfter(j.tombstoned)
+	var rows []scopeRow
+	err := w.query(ctx, "SELECT b.ref, b.key_n"+from+" ORDER BY b.ref LIMIT ?", func(r *row) {
+		rows = append(rows, scopeRow{ref: r.ref(0), keyN: r.values[1]})
+	}, append(args, int64(limit))...)
+	if err != nil {
+		return err
+	}
+	for _, b := range rows {
+		if err := tombstoneRow(ctx, w, j, b); err != nil {
+			return err
+		}
+	}
+	last := []byte{}
+	if len(rows) == limit {
+		last = rows[limit-1].ref[:]
+	}
+	_, err = w.exec(ctx, "UPDATE erasures SET tombstoned = ? WHERE seq = ?", last, j.seq)
+	return err
+}
+
+func tombstoneRow(ctx context.Context, w *conn, j job, b scopeRow) error {
+	if err := dropWrap(ctx, w, b.keyN); err != nil {
+		return err
+	}
+	_, err := w.exec(ctx, `UPDATE blobs SET state = 2, class = '', kind = '', content_type = '', size = 0, sealed_size = 0,
+		step_id = '', key_n = NULL, audience = NULL, repeat = CASE WHEN ? THEN repeat END
+		WHERE execution_tag = ? AND ref = ?`, flag(j.ofRefs), j.tag[:], b.ref[:])
+	if err != nil {
+		return err
+	}
+	_, err = w.exec(ctx, "DELETE FROM subjects WHERE execution_tag = ? AND ref = ?", j.tag[:], b.ref[:])
+	return err
+}
+
+// earlierRunning finds an erasure before this one that covers what it covers:
+// of the whole execution, or of refs that both name.
+const earlierRunning = `SELECT 1 FROM erasures e WHERE e.execution_tag = ? AND e.seq < ? AND e.state = 'running'
+	AND (e.of_refs = 0 OR EXISTS (SELECT 1 FROM erasure_refs a JOIN erasure_refs b ON a.ref = b.ref
+		WHERE a.erasure = e.seq AND b.erasure = ?)) LIMIT 1`
+
+// Finish implements ledger.Jobs.
+func (l *Ledger) Finish(ctx context.Context, lease ledger.Lease, p ledger.Progress, at time.Time, es []ledger.Entry) error {
+	return l.write(ctx, "finish", func(w *conn) error {
+		j, err := held(ctx, w, lease)
+		if err != nil {
+			return err
+		}
+		from, args := j.leftAfter([]byte{})
+		left, err := w.one(ctx, "SELECT 1"+from+" LIMIT 1", func(*row) {}, args...)
+		if err != nil {
+			return err
+		}
+		if left {
+			return fmt.Errorf("rows are left: %w", blobd.ErrConflict)
+		}
+		earlier, err := w.one(ctx, earlierRunning, func(*row) {}, j.tag[:], j.seq, j.seq)
+		if err != nil {
+			return err
+		}
+		if earlier {
+			return fmt.Errorf("an earlier erasure of this scope has not finished: %w", blobd.ErrConflict)
+		}
+		if err := saveProgress(ctx, w, j, p); err != nil {
+			return err
+		}
+		_, err = w.exec(ctx, `UPDATE erasures SET state = 'erased', erased_at = ?, lease_owner = NULL, lease_until = NULL
+			WHERE seq = ?`, at.UnixMicro(), j.seq)
+		if err != nil {
+			return err
+		}
+		return appendEntries(ctx, w, es...)
+	})
+}

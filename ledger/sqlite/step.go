@@ -1,0 +1,232 @@
+package sqlite
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/blobd/blobd"
+	"github.com/blobd/blobd/ledger"
+)
+
+// step is the work on one capture of a batch.
+type step struct {
+	*batch
+	capture *ledger.Capture
+	e       *executionState
+
+	done         ledger.Committed
+	wraps        [][]any
+	nextWrap     int64
+	keyN         int64 // of the execution's key, if it is new
+	created      int64
+	blobs, bytes int64 // change of what is live
+	erased       []blobd.Ref
+	inUse        bool
+	keptRefs     []blobd.Ref // rows that the capture's subjects belong to
+}
+
+// run makes the capture's changes. All blobs are looked at before it refuses,
+// so that the refusal is the one that the contract's order asks for.
+func (s *step) run(ctx context.Context) error {
+	if s.e.isNew {
+		if err := s.insertExecution(ctx); err != nil {
+			return err
+		}
+	}
+	if err := s.checkKept(ctx); err != nil {
+		return err
+	}
+	c := s.capture
+	s.done = ledger.Committed{Blobs: make([]ledger.Blob, len(c.Blobs)), Created: make([]bool, len(c.Blobs))}
+	for i := range c.Blobs {
+		if err := s.putBlob(ctx, i); err != nil {
+			return err
+		}
+	}
+	if len(s.erased) > 0 {
+		return refusal{&blobd.RefsError{Refs: s.erased, Err: blobd.ErrBlobErased}}
+	}
+	if s.inUse {
+		return refusal{fmt.Errorf("a ref is in use or no longer live: %w", blobd.ErrConflict)}
+	}
+	return nil
+}
+
+func (s *step) insertExecution(ctx context.Context) error {
+	c := s.capture
+	s.keyN = s.addWrap(c.Key.Ciphertext)
+	n, err := s.w.exec(ctx, `INSERT INTO executions
+		(tag, tenant, id, state, reason, key_id, key_version, key_n, created_at, blobs, bytes)
+		VALUES (?, ?, ?, ?, 0, ?, ?, ?, ?, 0, 0) ON CONFLICT DO NOTHING`,
+		c.Tag[:], c.Tenant, c.ExecutionID, int64(ledger.ExecutionOpen), c.Key.ID[:], int64(c.Key.Version),
+		s.keyN, c.At.UnixMicro())
+	if err == nil && n == 0 {
+		return refusal{fmt.Errorf("the execution id has another tag: %w", blobd.ErrConflict)}
+	}
+	return err
+}
+
+func (s *step) addWrap(wrapped []byte) int64 {
+	s.nextWrap++
+	s.wraps = append(s.wraps, []any{s.nextWrap, notNull(wrapped)})
+	return s.nextWrap
+}
+
+// checkKept looks at the rows that parts name because the put found them live.
+func (s *step) checkKept(ctx context.Context) error {
+	for _, p := range s.capture.Parts {
+		if p.Status != ledger.PartKept || p.Blob >= 0 {
+			continue
+		}
+		var state ledger.BlobState
+		_, err := s.w.one(ctx, "SELECT state FROM blobs WHERE execution_tag = ? AND ref = ?",
+			func(r *row) { state = ledger.BlobState(r.int(0)) }, s.capture.Tag[:], p.Ref[:])
+		switch {
+		case err != nil:
+			return err
+		case state == ledger.BlobErased:
+			s.erased = append(s.erased, p.Ref)
+		case state != ledger.BlobLive:
+			s.inUse = true
+		}
+		s.keptRefs = append(s.keptRefs, p.Ref)
+	}
+	return nil
+}
+
+const insertBlob = `INSERT INTO blobs (execution_tag, ref, state, class, kind, content_type, size, sealed_size,
+	step_id, created_at, repeat, key_n, audience)
+	VALUES (?, ?, 1, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING`
+
+// putBlob inserts a blob, or answers with the live row that has its repeat tag.
+func (s *step) putBlob(ctx context.Context, i int) error {
+	inserted, err := s.insert(ctx, i)
+	if err != nil || inserted {
+		return err
+	}
+	existing, err := s.repeatOf(ctx, &s.capture.Blobs[i])
+	switch {
+	case err != nil:
+		return err
+	case existing == nil:
+		s.inUse = true
+		return nil
+	case existing.State == ledger.BlobErased:
+		s.erased = append(s.erased, existing.Ref)
+		return nil
+	case !existing.Expired(stored(s.capture.At)):
+		s.done.Blobs[i] = *existing
+		s.keptRefs = append(s.keptRefs, existing.Ref)
+		return nil
+	}
+	err = s.supersede(ctx, i, existing)
+	if errors.Is(err, errInUse) && !errors.Is(err, errRollback) {
+		s.inUse = true
+		return nil
+	}
+	return err
+}
+
+// errInUse undoes a supersession whose new ref is taken.
+var errInUse = errors.New("the ref is in use")
+
+func (s *step) insert(ctx context.Context, i int) (inserted bool, err error) {
+	c, b := s.capture, &s.capture.Blobs[i]
+	audience := joinHashes(b.Audience)
+	n, err := s.w.exec(ctx, insertBlob, c.Tag[:], b.Ref[:], b.Class, string(b.Kind), b.ContentType, b.Size,
+		b.SealedSize, c.StepID, c.At.UnixMicro(), b.Repeat[:], s.nextWrap+1, orNull(audience))
+	if err != nil || n == 0 {
+		return false, err
+	}
+	s.addWrap(b.WrappedKey)
+	s.created, s.blobs, s.bytes = s.created+1, s.blobs+1, s.bytes+b.Size
+	s.keptRefs = append(s.keptRefs, b.Ref)
+	s.done.Created[i] = true
+	s.done.Blobs[i] = ledger.Blob{
+		Ref: b.Ref, State: ledger.BlobLive, Class: b.Class, Kind: b.Kind, ContentType: b.ContentType,
+		Size: b.Size, SealedSize: b.SealedSize, StepID: c.StepID, CreatedAt: stored(c.At), Repeat: b.Repeat,
+		WrappedKey: b.WrappedKey, Audience: b.Audience, Maximum: s.known.maximum[class{c.Tenant, b.Class}],
+	}
+	return true, nil
+}
+
+// repeatOf returns the row that has a blob's repeat tag, nil if there is none.
+func (s *step) repeatOf(ctx context.Context, b *ledger.NewBlob) (existing *ledger.Blob, err error) {
+	var n int64
+	_, err = s.w.one(ctx, "SELECT "+blobColumns+", ifnull(b.key_n, 0) FROM blobs b LEFT JOIN wraps w ON w.n = b.key_n "+
+		"WHERE b.execution_tag = ? AND b.repeat = ?",
+		func(r *row) { existing, n = r.blob(0), r.int(blobColumnCount) }, s.capture.Tag[:], b.Repeat[:])
+	if err != nil || existing == nil {
+		return nil, err
+	}
+	existing.Maximum = s.known.maximum[class{s.capture.Tenant, existing.Class}]
+	if existing.WrappedKey == nil {
+		existing.WrappedKey = pendingWrap(n, s.wraps, s.batch.wraps)
+	}
+	return existing, nil
+}
+
+// supersede gives an expired row's repeat tag to the new blob.
+func (s *step) supersede(ctx context.Context, i int, expired *ledger.Blob) error {
+	return s.w.savepoint(ctx, func() error {
+		_, err := s.w.exec(ctx, "UPDATE blobs SET state = ?, repeat = NULL WHERE execution_tag = ? AND ref = ?",
+			int64(ledger.BlobSuperseded), s.capture.Tag[:], expired.Ref[:])
+		if err != nil {
+			return err
+		}
+		inserted, err := s.insert(ctx, i)
+		if err != nil {
+			return err
+		}
+		if !inserted {
+			return errInUse
+		}
+		s.blobs, s.bytes = s.blobs-1, s.bytes-expired.Size
+		return nil
+	})
+}
+
+// keep takes a finished step into the batch.
+func (s *step) keep() {
+	b, c := s.batch, s.capture
+	if s.e.isNew {
+		s.e.isNew, s.e.tenant, s.e.state = false, c.Tenant, ledger.ExecutionOpen
+		s.e.keyID, s.e.keyVersion, s.e.keyN = c.Key.ID, c.Key.Version, s.keyN
+		b.executions[c.Tag] = s.e
+		b.totals.executions++
+	}
+	s.e.blobs, s.e.bytes = s.e.blobs+s.blobs, s.e.bytes+s.bytes
+	b.totals.writes += s.created
+	b.totals.blobs += s.blobs
+	b.totals.bytes += s.bytes
+	b.totals.wraps = s.nextWrap
+	b.wraps = append(b.wraps, s.wraps...)
+	b.entries = append(b.entries, c.Entry)
+	s.keepParts()
+	for _, ref := range s.keptRefs {
+		for i := range c.Subjects {
+			b.subjects = append(b.subjects, []any{c.Tag[:], ref[:], c.Subjects[i][:]})
+		}
+	}
+}
+
+func (s *step) keepParts() {
+	c := s.capture
+	at := c.At.UnixMicro()
+	for _, p := range c.Parts {
+		ref := []byte{}
+		switch {
+		case p.Status != ledger.PartKept:
+		case p.Blob >= 0:
+			ref = s.done.Blobs[p.Blob].Ref[:]
+		default:
+			ref = append(ref, p.Ref[:]...)
+		}
+		s.totals.parts++
+		s.parts = append(s.parts, []any{
+			c.Tag[:], s.totals.parts, c.StepID, c.Attempt, int64(p.Index), ref, string(p.Kind),
+			int64(p.Status), c.Provider, c.Model, at,
+		})
+	}
+}

@@ -1,0 +1,80 @@
+package sqlite
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/blobd/blobd"
+	"github.com/blobd/blobd/ledger"
+)
+
+// CreateTenant implements ledger.Tenants.
+func (l *Ledger) CreateTenant(ctx context.Context, t ledger.Tenant, e ledger.Entry) error {
+	return l.writeFacts(ctx, "create tenant", func(w *conn) error {
+		n, err := w.exec(ctx, `INSERT INTO tenants (id, created_at, name_key, index_key, index_wrap, minimum_wrap)
+			VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT (id) DO NOTHING`,
+			t.ID, t.CreatedAt.UnixMicro(), notNull(t.NameKey), notNull(t.IndexKey), int64(t.IndexWrap), int64(t.MinimumWrap))
+		if err != nil {
+			return err
+		}
+		if n == 0 {
+			return fmt.Errorf("tenant id in use: %w", blobd.ErrConflict)
+		}
+		return appendEntries(ctx, w, e)
+	})
+}
+
+const tenantColumns = "id, created_at, name_key, index_key, index_wrap, minimum_wrap"
+
+func (r *row) tenant() ledger.Tenant {
+	return ledger.Tenant{
+		ID: r.text(0), CreatedAt: r.time(1), NameKey: r.bytes(2), IndexKey: r.bytes(3),
+		IndexWrap: uint32(r.int(4)), MinimumWrap: uint32(r.int(5)),
+	}
+}
+
+// Tenant implements ledger.Tenants.
+func (l *Ledger) Tenant(ctx context.Context, id string) (t ledger.Tenant, err error) {
+	err = l.read(ctx, "tenant", func(c *conn) error {
+		found, err := c.one(ctx, "SELECT "+tenantColumns+" FROM tenants WHERE id = ?",
+			func(r *row) { t = r.tenant() }, id)
+		return orNotFound(found, err)
+	})
+	return t, err
+}
+
+// ListTenants implements ledger.Tenants.
+func (l *Ledger) ListTenants(ctx context.Context, after string, limit int) (ts []ledger.Tenant, err error) {
+	if err := checkLimit(limit); err != nil {
+		return nil, classify("list tenants", err)
+	}
+	err = l.read(ctx, "list tenants", func(c *conn) error {
+		return c.query(ctx, "SELECT "+tenantColumns+" FROM tenants WHERE id > ? ORDER BY id LIMIT ?",
+			func(r *row) { ts = append(ts, r.tenant()) }, after, int64(limit))
+	})
+	return ts, err
+}
+
+// SetPolicy implements ledger.Tenants.
+func (l *Ledger) SetPolicy(ctx context.Context, p ledger.Policy, e ledger.Entry) error {
+	return l.writeFacts(ctx, "set policy", func(w *conn) error {
+		_, err := w.exec(ctx, `INSERT INTO policies (tenant, class, maximum) VALUES (?, ?, ?)
+			ON CONFLICT (tenant, class) DO UPDATE SET maximum = excluded.maximum`,
+			p.Tenant, p.Class, int64(p.Maximum))
+		if isConstraint(err) {
+			return fmt.Errorf("tenant: %w", blobd.ErrNotFound)
+		}
+		if err != nil {
+			return err
+		}
+		return appendEntries(ctx, w, e)
+	})
+}
+
+// orNotFound is the answer of a query for one row.
+func orNotFound(found bool, err error) error {
+	if err == nil && !found {
+		return blobd.ErrNotFound
+	}
+	return err
+}

@@ -1,0 +1,434 @@
+package resolver
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/blobd/blobd"
+	"github.com/blobd/blobd/evidence"
+	"github.com/blobd/blobd/ledger"
+)
+
+// Event is what the caller's log says about one model call.
+type Event struct {
+	StepID   string
+	Attempt  int64
+	Provider string
+	Model    string
+	Parts    []EventPart
+}
+
+// EventPart is one part of an Event. Without a ref nothing was kept of it.
+type EventPart struct {
+	Kind   blobd.Kind
+	Ref    *blobd.Ref
+	Digest *blobd.Digest
+	Size   *int64
+}
+
+// ReadRequest asks for an execution's reasoning on behalf of a person.
+type ReadRequest struct {
+	Tenant      string
+	ExecutionID string
+	Actor       string // the id of the token that asks
+	Purpose     string // required
+	// Events are the caller's log. Nil: blobd's own attempt records are read.
+	Events     []Event
+	StepID     string // exact, if set
+	StepPrefix string // if set
+	// Recorded names the attempt that counts per step; for other steps it is the
+	// highest.
+	Recorded map[string]int64
+	MaxParts int   // 0: DefaultReadParts
+	MaxBytes int64 // readable bytes; 0: DefaultReadBytes
+}
+
+// Status is what became of a part, in the contract's words.
+type Status string
+
+// The statuses of a part.
+const (
+	StatusOK         Status = "ok"
+	StatusRedacted   Status = "redacted"
+	StatusErased     Status = "erased"
+	StatusMismatch   Status = "digest-mismatch"
+	StatusExpired    Status = "expired"
+	StatusRestricted Status = "restricted"
+	StatusMissing    Status = "missing"
+	StatusLost       Status = "lost"
+)
+
+// ReadPart answers for one part, in log order.
+type ReadPart struct {
+	StepID     string
+	Attempt    int64
+	Superseded bool // by another attempt of its step
+	Index      int
+	Kind       blobd.Kind
+	Provider   string
+	Model      string
+	Status     Status
+	Ref        *blobd.Ref
+	Digest     *blobd.Digest // when Status is StatusOK, or as the caller's log says
+	Size       *int64
+	Text       *blobd.Text // when Status is StatusOK; the caller wipes it
+}
+
+// ReadAnswer is the selected parts.
+type ReadAnswer struct {
+	Parts     []ReadPart
+	Truncated bool // a bound left parts out
+}
+
+// MaxPurpose bounds a purpose, in bytes.
+const MaxPurpose = 1024
+
+// Read returns an execution's reasoning to a person, who is not bound by the
+// audience. Selection comes before any fetch: parts are taken in log order
+// until a bound is met, and nothing past it is read. What is damaged or gone is
+// a status of its part; an error means that the answer is not definite.
+//
+// Who read what, and why, is durable before Read returns.
+func (r *Resolver) Read(ctx context.Context, q ReadRequest) (ReadAnswer, error) {
+	ctx, cancel := context.WithTimeout(ctx, r.Deadline)
+	defer cancel()
+	a, err := r.read(ctx, q)
+	if err != nil {
+		return ReadAnswer{}, fmt.Errorf("read reasoning: %w", err)
+	}
+	return a, nil
+}
+
+func (r *Resolver) read(ctx context.Context, q ReadRequest) (ReadAnswer, error) {
+	if err := r.store.Serving(); err != nil {
+		return ReadAnswer{}, err
+	}
+	if q.Purpose == "" || len(q.Purpose) > MaxPurpose {
+		return ReadAnswer{}, fmt.Errorf("purpose: want 1 to %d bytes: %w", MaxPurpose, blobd.ErrInvalid)
+	}
+	t, err := r.store.Tenant(ctx, q.Tenant)
+	if err != nil {
+		return ReadAnswer{}, err
+	}
+	s := &reading{Resolver: r, q: q, tenant: t}
+	if s.tag, err = r.store.Tag(ctx, q.Tenant, q.ExecutionID); err != nil {
+		return ReadAnswer{}, err
+	}
+	if s.view, err = r.ledger.LookupRepeats(ctx, s.tag, nil); err != nil {
+		return ReadAnswer{}, err
+	}
+	if err := s.gather(ctx); err != nil {
+		return ReadAnswer{}, err
+	}
+	s.bound()
+	if err := s.open(ctx); err != nil {
+		return ReadAnswer{}, err
+	}
+	if err := s.record(ctx); err != nil {
+		s.wipe()
+		return ReadAnswer{}, err
+	}
+	return s.answer, timely(ctx)
+}
+
+// reading is one audit read. One goroutine owns it.
+type reading struct {
+	*Resolver
+	q      ReadRequest
+	tenant ledger.Tenant
+	tag    blobd.ExecutionTag
+	view   ledger.View
+	rows   []*ledger.Blob // of answer.Parts; nil where nothing is to be opened
+	answer ReadAnswer
+}
+
+// gather selects parts, from the caller's log or from our own records, with the
+// status that the ledger alone decides.
+func (s *reading) gather(ctx context.Context) error {
+	if s.q.Events != nil {
+		return s.fromEvents(ctx)
+	}
+	return s.fromRecords(ctx)
+}
+
+func (s *reading) selects(step string) bool {
+	return (s.q.StepID == "" || step == s.q.StepID) && strings.HasPrefix(step, s.q.StepPrefix)
+}
+
+// limit is how many parts may be returned.
+func (s *reading) limit() int {
+	if s.q.MaxParts > 0 {
+		return min(s.q.MaxParts, s.MaxParts)
+	}
+	return DefaultReadParts
+}
+
+// add takes a part, or notes that one was left out.
+func (s *reading) add(p ReadPart, row *ledger.Blob) {
+	if len(s.answer.Parts) >= s.limit() {
+		s.answer.Truncated = true
+		return
+	}
+	s.answer.Parts = append(s.answer.Parts, p)
+	s.rows = append(s.rows, row)
+}
+
+const recordPage = 500
+
+// fromRecords reads our own records. All of the selection is walked, for the
+// highest attempt of a step may come last; only the first parts are kept.
+func (s *reading) fromRecords(ctx context.Context) error {
+	if s.view.Execution == nil {
+		return nil // nothing was recorded when we looked
+	}
+	highest := make(map[string]int64)
+	for after := int64(0); ; {
+		page, err := s.ledger.Records(ctx, ledger.RecordQuery{
+			Tag: s.tag, StepID: s.q.StepID, StepPrefix: s.q.StepPrefix, After: after, Limit: recordPage,
+		})
+		if err != nil {
+			return err
+		}
+		for _, p := range page {
+			after = p.Seq
+			highest[p.StepID] = max(highest[p.StepID], p.Attempt)
+			if p.Status == ledger.PartKept || p.Status == ledger.PartRedacted {
+				s.addRecord(p)
+			}
+		}
+		if len(page) < recordPage {
+			s.markSuperseded(highest)
+			return nil
+		}
+	}
+}
+
+func (s *reading) addRecord(p ledger.RecordedPart) {
+	out := ReadPart{
+		StepID: p.StepID, Attempt: p.Attempt, Index: p.Index, Kind: p.Kind, Provider: p.Provider, Model: p.Model,
+		Status: StatusRedacted,
+	}
+	if p.Status == ledger.PartRedacted {
+		s.add(out, nil)
+		return
+	}
+	ref := p.Ref
+	out.Ref = &ref
+	out.Status = status(decide(s.view, p.Blob, nil))
+	if out.Status != StatusOK {
+		s.add(out, nil)
+		return
+	}
+	out.Size = &p.Blob.Size
+	s.add(out, p.Blob)
+}
+
+func (s *reading) markSuperseded(highest map[string]int64) {
+	for i := range s.answer.Parts {
+		p := &s.answer.Parts[i]
+		counts, named := s.q.Recorded[p.StepID]
+		if !named {
+			counts = highest[p.StepID]
+		}
+		p.Superseded = p.Attempt != counts
+	}
+}
+
+// fromEvents joins the caller's log to our rows.
+func (s *reading) fromEvents(ctx context.Context) error {
+	highest := make(map[string]int64)
+	for _, e := range s.q.Events {
+		highest[e.StepID] = max(highest[e.StepID], e.Attempt)
+	}
+	steps := make(map[string]map[blobd.Ref]bool)
+	for _, e := range s.q.Events {
+		if !s.selects(e.StepID) {
+			continue
+		}
+		for i, p := range e.Parts {
+			if err := s.addEvent(ctx, steps, e, i, p); err != nil {
+				return err
+			}
+		}
+	}
+	s.markSuperseded(highest)
+	return nil
+}
+
+func (s *reading) addEvent(ctx context.Context, steps map[string]map[blobd.Ref]bool, e Event, index int, p EventPart) error {
+	out := ReadPart{
+		StepID: e.StepID, Attempt: e.Attempt, Index: index, Kind: p.Kind, Provider: e.Provider, Model: e.Model,
+		Ref: p.Ref, Digest: p.Digest, Size: p.Size, Status: StatusRedacted,
+	}
+	switch {
+	case p.Kind == blobd.KindRedacted:
+		s.add(out, nil)
+		return nil
+	case p.Ref == nil: // nothing was kept of it
+		return nil
+	case len(s.answer.Parts) >= s.limit():
+		s.answer.Truncated = true
+		return nil
+	}
+	view, err := s.ledger.Lookup(ctx, s.tag, []blobd.Ref{*p.Ref})
+	if err != nil {
+		return err
+	}
+	row := view.Blobs[0]
+	out.Status = status(decide(view, row, nil))
+	if out.Status != StatusOK {
+		s.add(out, nil)
+		return nil
+	}
+	if s.view.Execution == nil {
+		s.view = view // the execution was made after the first look
+	}
+	agrees, err := s.agrees(ctx, steps, e, p, row)
+	switch {
+	case errors.Is(err, blobd.ErrMissing):
+		out.Status, row = StatusMissing, nil
+	case errors.Is(err, blobd.ErrCorrupt):
+		out.Status, row = StatusMismatch, nil
+	case err != nil:
+		return err
+	case !agrees:
+		out.Status, row = StatusMismatch, nil
+	default:
+		out.Size = &row.Size
+	}
+	s.add(out, row)
+	return nil
+}
+
+// agrees reports whether the caller's log and our row say the same of a blob:
+// kind, size, step, and the digest through the repeat tag.
+func (s *reading) agrees(ctx context.Context, steps map[string]map[blobd.Ref]bool, e Event, p EventPart, row *ledger.Blob) (bool, error) {
+	if p.Kind != row.Kind || p.Size != nil && *p.Size != row.Size {
+		return false, nil
+	}
+	refs, known := steps[e.StepID]
+	if !known {
+		var err error
+		if refs, err = s.refsOf(ctx, e.StepID); err != nil {
+			return false, err
+		}
+		steps[e.StepID] = refs
+	}
+	if !refs[row.Ref] {
+		return false, nil
+	}
+	if p.Digest == nil {
+		return true, nil
+	}
+	same, err := s.store.MatchesDigest(ctx, s.tenant, *s.view.Execution, row, *p.Digest)
+	return same, err
+}
+
+// refsOf returns the refs that our records name under a step.
+func (s *reading) refsOf(ctx context.Context, step string) (map[blobd.Ref]bool, error) {
+	refs := make(map[blobd.Ref]bool)
+	for after := int64(0); ; {
+		page, err := s.ledger.Records(ctx, ledger.RecordQuery{Tag: s.tag, StepID: step, After: after, Limit: recordPage})
+		if err != nil {
+			return nil, err
+		}
+		for _, p := range page {
+			after = p.Seq
+			if p.StepID == step { // an empty StepID selects every step
+				refs[p.Ref] = true
+			}
+		}
+		if len(page) < recordPage {
+			return refs, nil
+		}
+	}
+}
+
+// status says a verdict in the contract's words for an auditor.
+func status(v verdict) Status {
+	switch v {
+	case live:
+		return StatusOK
+	case nullErased:
+		return StatusErased
+	case nullExpired:
+		return StatusExpired
+	case nullClosed:
+		return StatusRestricted
+	case nullLost:
+		return StatusLost
+	case missing:
+		return StatusMissing
+	}
+	return StatusMismatch
+}
+
+// bound cuts the selection at the first part that would pass the byte limit.
+func (s *reading) bound() {
+	limit := s.q.MaxBytes
+	if limit <= 0 {
+		limit = DefaultReadBytes
+	}
+	limit = min(limit, s.MaxBytes)
+	var total int64
+	for i, row := range s.rows {
+		if row == nil {
+			continue
+		}
+		total += row.Size
+		if total > limit {
+			s.answer.Parts, s.rows, s.answer.Truncated = s.answer.Parts[:i], s.rows[:i], true
+			return
+		}
+	}
+}
+
+// open opens what was selected. Damage and absence are statuses of a part; an
+// answer that is not definite fails the whole.
+func (s *reading) open(ctx context.Context) error {
+	for i, row := range s.rows {
+		if row == nil {
+			continue
+		}
+		p := &s.answer.Parts[i]
+		text, meta, err := s.store.Open(ctx, s.tenant, *s.view.Execution, row)
+		switch {
+		case err == nil:
+			p.Text, p.Digest, p.Size = &text, &meta.Digest, &meta.Size
+		case errors.Is(err, blobd.ErrMissing):
+			p.Status = StatusMissing
+		case errors.Is(err, blobd.ErrCorrupt):
+			p.Status = StatusMismatch
+		default:
+			s.wipe()
+			return err
+		}
+	}
+	return nil
+}
+
+// record makes the read durable before any byte leaves.
+func (s *reading) record(ctx context.Context) error {
+	refs := []blobd.Ref{}
+	for _, p := range s.answer.Parts {
+		if p.Text != nil {
+			refs = append(refs, *p.Ref)
+		}
+	}
+	scribe := evidence.Scribe{Tenant: s.tenant.ID, NameKey: s.tenant.NameKey, Random: s.Random}
+	entry, err := scribe.Read(s.Now().UTC(), s.tag, s.q.Actor, s.q.Purpose, refs)
+	if err != nil {
+		return err
+	}
+	return s.ledger.Append(ctx, entry)
+}
+
+func (s *reading) wipe() {
+	for _, p := range s.answer.Parts {
+		if p.Text != nil {
+			p.Text.Wipe()
+		}
+	}
+}

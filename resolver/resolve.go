@@ -1,0 +1,167 @@
+package resolver
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/blobd/blobd"
+	"github.com/blobd/blobd/ledger"
+	"github.com/blobd/blobd/store"
+)
+
+// Want is one blob asked for.
+type Want struct {
+	Ref    blobd.Ref
+	Digest *blobd.Digest // if the caller expects one; another is a null
+}
+
+// Request asks for one or more blobs of one execution. StepID and Origin are
+// logged and never decide.
+type Request struct {
+	Tenant      string
+	ExecutionID string
+	StepID      string
+	Origin      string
+	Principal   *blobd.Principal // who the text would be shown to; nil: nobody in particular
+	Wants       []Want
+}
+
+// Part answers for one Want, in order.
+type Part struct {
+	Ref         blobd.Ref
+	Null        bool
+	Text        blobd.Text // the caller wipes it
+	Digest      blobd.Digest
+	Size        int64
+	Kind        blobd.Kind
+	Class       string
+	ContentType string
+}
+
+// Answer is bytes or null for every Want.
+type Answer struct {
+	Parts     []Part
+	FirstHole int // index of the first null; -1: none
+}
+
+// Resolve answers every Want with bytes or null, or the whole call with one
+// error and no text. ErrMissing, ErrKeyMissing and ErrCorrupt name the refs;
+// ErrTooLarge is decided from the ledger's sizes, before any fetch.
+func (r *Resolver) Resolve(ctx context.Context, q Request) (Answer, error) {
+	ctx, cancel := context.WithTimeout(ctx, r.Deadline)
+	defer cancel()
+	a, err := r.resolve(ctx, q)
+	if err != nil {
+		return Answer{}, fmt.Errorf("resolve: %w", err)
+	}
+	return a, nil
+}
+
+func (r *Resolver) resolve(ctx context.Context, q Request) (Answer, error) {
+	if len(q.Wants) > r.MaxParts {
+		return Answer{}, fmt.Errorf("more than %d parts: %w", r.MaxParts, blobd.ErrTooLarge)
+	}
+	t, view, err := r.view(ctx, q)
+	if err != nil {
+		return Answer{}, err
+	}
+	rows, err := r.judge(ctx, t, view, q)
+	if err != nil {
+		return Answer{}, err
+	}
+	if err := r.fits(rows); err != nil {
+		return Answer{}, err
+	}
+	texts, err := r.openAll(ctx, t, view.Execution, rows)
+	if err != nil {
+		return Answer{}, err
+	}
+	if err := timely(ctx); err != nil {
+		wipe(texts)
+		return Answer{}, err
+	}
+	return answer(q.Wants, rows, texts), nil
+}
+
+// view is the one ledger read.
+func (r *Resolver) view(ctx context.Context, q Request) (ledger.Tenant, ledger.View, error) {
+	if err := r.store.Serving(); err != nil {
+		return ledger.Tenant{}, ledger.View{}, err
+	}
+	t, err := r.store.Tenant(ctx, q.Tenant)
+	if err != nil {
+		return t, ledger.View{}, err
+	}
+	tag, err := r.store.Tag(ctx, q.Tenant, q.ExecutionID)
+	if err != nil {
+		return t, ledger.View{}, err
+	}
+	refs := make([]blobd.Ref, len(q.Wants))
+	for i, w := range q.Wants {
+		refs[i] = w.Ref
+	}
+	view, err := r.ledger.Lookup(ctx, tag, refs)
+	return t, view, err
+}
+
+// judge returns the row to open for every want, nil where the answer is null.
+func (r *Resolver) judge(ctx context.Context, t ledger.Tenant, view ledger.View, q Request) ([]*ledger.Blob, error) {
+	who := new(asker)
+	if q.Principal != nil {
+		who = &asker{named: true, tag: store.PrincipalTag(t, *q.Principal)}
+	}
+	rows := make([]*ledger.Blob, len(q.Wants))
+	failures := make([]error, len(q.Wants))
+	for i, w := range q.Wants {
+		b := view.Blobs[i]
+		switch v := decide(view, b, who); {
+		case v == missing:
+			failures[i] = &blobd.RefsError{Refs: []blobd.Ref{w.Ref}, Err: blobd.ErrMissing}
+		case v.isNull():
+		case w.Digest == nil:
+			rows[i] = b
+		default:
+			same, err := r.store.MatchesDigest(ctx, t, *view.Execution, b, *w.Digest)
+			failures[i] = err
+			if same {
+				rows[i] = b
+			}
+		}
+	}
+	return rows, joined(failures)
+}
+
+func (r *Resolver) fits(rows []*ledger.Blob) error {
+	if len(rows) == 1 {
+		return nil // one blob was within the limits when it was put
+	}
+	var total int64
+	for _, b := range rows {
+		if b != nil {
+			total += b.Size
+		}
+	}
+	if total > r.MaxBytes {
+		return fmt.Errorf("the batch holds more than %d bytes: %w", r.MaxBytes, blobd.ErrTooLarge)
+	}
+	return nil
+}
+
+func answer(wants []Want, rows []*ledger.Blob, texts []opened) Answer {
+	a := Answer{Parts: make([]Part, len(wants)), FirstHole: -1}
+	for i, w := range wants {
+		if rows[i] == nil {
+			a.Parts[i] = Part{Ref: w.Ref, Null: true}
+			if a.FirstHole < 0 {
+				a.FirstHole = i
+			}
+			continue
+		}
+		m := texts[i].meta
+		a.Parts[i] = Part{
+			Ref: w.Ref, Text: texts[i].text, Digest: m.Digest, Size: m.Size,
+			Kind: m.Kind, Class: m.Class, ContentType: m.ContentType,
+		}
+	}
+	return a
+}

@@ -1,0 +1,160 @@
+// Package retention runs what runs by itself: today the second half of
+// erasures; sweeps, holds and clocks build on the same leased rows.
+//
+// It promises that a job is never discarded: it is tried until it is finished,
+// by whichever node holds its lease, and survives a kill at any step. It never
+// decides what may be deleted; the transaction that fenced did.
+package retention
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/cenkalti/backoff/v5"
+
+	"github.com/blobd/blobd"
+	"github.com/blobd/blobd/ledger"
+	"github.com/blobd/blobd/store"
+)
+
+// Lease times. A worker renews before half of its lease is gone; a node that
+// died gives its jobs up after a whole one.
+const (
+	LeaseTime    = time.Minute
+	PollInterval = time.Second
+	maxBackoff   = 5 * time.Minute
+)
+
+// Erasures runs the second half of erasures.
+type Erasures struct {
+	store  *store.Store
+	ledger ledger.Ledger
+	owner  string // this process, among the nodes
+	now    func() time.Time
+	log    *slog.Logger
+	wake   chan struct{}
+}
+
+// NewErasures builds the runner. owner names this process.
+func NewErasures(s *store.Store, l ledger.Ledger, owner string, now func() time.Time, log *slog.Logger) *Erasures {
+	return &Erasures{store: s, ledger: l, owner: owner, now: now, log: log, wake: make(chan struct{}, 1)}
+}
+
+// Wake tells the runner that a job was inserted, so that it need not wait for
+// its next poll. It never blocks.
+func (e *Erasures) Wake() {
+	select {
+	case e.wake <- struct{}{}:
+	default:
+	}
+}
+
+// Run works until ctx ends, and returns its cause.
+func (e *Erasures) Run(ctx context.Context) error {
+	tick := time.NewTicker(PollInterval)
+	defer tick.Stop()
+	for {
+		if err := e.drain(ctx); err != nil && ctx.Err() == nil {
+			e.log.Warn("erasures wait", "error", err)
+		}
+		select {
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case <-tick.C:
+		case <-e.wake:
+		}
+	}
+}
+
+// drain runs every job that is due.
+func (e *Erasures) drain(ctx context.Context) error {
+	if err := e.store.Serving(); err != nil {
+		return nil // said by readiness
+	}
+	for ctx.Err() == nil {
+		worked, err := e.RunOne(ctx)
+		if err != nil || !worked {
+			return err
+		}
+	}
+	return nil
+}
+
+// RunOne claims and runs one job that is due; false: there was none. A job that
+// fails is postponed with a back-off and is no error.
+func (e *Erasures) RunOne(ctx context.Context) (bool, error) {
+	now := e.now().UTC()
+	job, err := e.ledger.Claim(ctx, e.owner, now, now.Add(LeaseTime))
+	if errors.Is(err, blobd.ErrNotFound) {
+		return false, nil
+	}
+	if err != nil {
+		return false, fmt.Errorf("claim an erasure: %w", err)
+	}
+	if err := e.run(ctx, job); err != nil {
+		return true, e.postpone(ctx, job, err)
+	}
+	return true, nil
+}
+
+// run works on one job. A panic is a failure of this job and of nothing else.
+func (e *Erasures) run(ctx context.Context, job ledger.Job) (err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("panic in an erasure (%T)", p)
+		}
+	}()
+	until := job.Lease.Until
+	renew := func(ctx context.Context) error {
+		now := e.now().UTC()
+		if until.Sub(now) > LeaseTime/2 {
+			return ctx.Err()
+		}
+		next := now.Add(LeaseTime)
+		if err := e.ledger.Renew(ctx, job.Lease, next); err != nil {
+			return err
+		}
+		until = next
+		return nil
+	}
+	return e.store.FinishErasure(ctx, job, renew)
+}
+
+// postpone tries a failed job again later, for ever.
+func (e *Erasures) postpone(ctx context.Context, job ledger.Job, cause error) error {
+	e.log.Warn("erasure postponed", "erasure", job.Erasure.ID, "attempts", job.Erasure.Attempts, "error", cause)
+	p := job.Erasure.Progress
+	p.LastError = word(cause)
+	err := e.ledger.Postpone(ctx, job.Lease, e.now().UTC().Add(delay(job.Erasure.Attempts)), p, nil)
+	if errors.Is(err, blobd.ErrConflict) {
+		return nil // another worker has it, or it was finished
+	}
+	return err
+}
+
+// delay is the back-off after so many attempts, jittered.
+func delay(attempts int64) time.Duration {
+	b := backoff.NewExponentialBackOff()
+	b.InitialInterval = time.Second
+	b.MaxInterval = maxBackoff
+	d := b.NextBackOff()
+	for range min(attempts, 16) {
+		d = b.NextBackOff()
+	}
+	return d
+}
+
+// word says an error in a word of the closed set.
+func word(err error) string {
+	for _, e := range []error{
+		blobd.ErrCorrupt, blobd.ErrDenied, blobd.ErrHeld, blobd.ErrMissing, blobd.ErrConflict, blobd.ErrUnavailable,
+	} {
+		if errors.Is(err, e) {
+			return e.Error()
+		}
+	}
+	return "unclassified"
+}

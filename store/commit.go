@@ -1,0 +1,425 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/blobd/blobd"
+	"github.com/blobd/blobd/backends"
+	"github.com/blobd/blobd/keys"
+	"github.com/blobd/blobd/ledger"
+	"github.com/blobd/blobd/seal"
+)
+
+// maxRounds bounds how often a put starts again because another changed the
+// state between its read and its commit.
+const maxRounds = 8
+
+// parallelPuts bounds the object writes of one capture.
+const parallelPuts = 8
+
+// errAgain asks for another round.
+var errAgain = errors.New("the state moved between read and commit")
+
+// execution is the key of a draft's execution, as this round sees it.
+type execution struct {
+	keys.ExecutionKeys
+	wrapped ledger.WrappedKey
+	isNew   bool
+}
+
+// commit makes a draft durable: read, seal, store the objects, one transaction.
+// A round whose state moved underneath it starts again from the read; objects
+// that are already stored stay as they are.
+func (s *Store) commit(ctx context.Context, d *draft) error {
+	// A write may not land later than the put margin after it was asked for.
+	ctx, cancel := context.WithTimeout(ctx, min(DependencyTimeout, s.PutMargin))
+	defer cancel()
+	defer d.wipe()
+	for range maxRounds {
+		if err := s.round(ctx, d); !errors.Is(err, errAgain) {
+			return err
+		}
+	}
+	return fmt.Errorf("commit: %d rounds: %w", maxRounds, blobd.ErrUnavailable)
+}
+
+func (s *Store) round(ctx context.Context, d *draft) error {
+	x, view, err := s.read(ctx, d)
+	if err != nil {
+		return s.undo(ctx, d, err)
+	}
+	defer x.Wipe()
+	if err := d.judge(view); err != nil {
+		return s.undo(ctx, d, err)
+	}
+	if err := s.storeObjects(ctx, d, x); err != nil {
+		return err
+	}
+	c, fresh, err := s.capture(d, x)
+	if err != nil {
+		return err
+	}
+	committed, err := s.Ledger.Commit(ctx, c)
+	if err != nil {
+		return s.failed(ctx, d, x, err)
+	}
+	if x.isNew {
+		s.Keys.Adopt(d.tenant.ID, d.tag, x.ExecutionKeys)
+	}
+	for i, t := range fresh {
+		t.row, t.fresh = &committed.Blobs[i], committed.Created[i]
+	}
+	s.stats.committed(fresh)
+	_ = s.eraseOwn(ctx, d.unused())
+	return nil
+}
+
+// unused are the objects that the draft stored and no row names: another put of
+// the same text won, or the text was erased meanwhile.
+func (d *draft) unused() []string {
+	var names []string
+	for _, t := range d.texts {
+		if t.sealed != nil && (t.row == nil || t.row.Ref != t.sealed.ref) {
+			names = append(names, blobName(d.tenant, d.tag, t.sealed.ref))
+		}
+	}
+	return names
+}
+
+// read is the one ledger read of a put of a known execution: its state, its
+// key, and the rows that already hold these texts.
+func (s *Store) read(ctx context.Context, d *draft) (execution, ledger.View, error) {
+	known, ok := s.Keys.Latest(d.tag)
+	if ok {
+		d.setRepeats(known)
+	}
+	view, err := s.Ledger.LookupRepeats(ctx, d.tag, d.repeats(ok))
+	if err != nil {
+		return execution{}, view, fmt.Errorf("read: %w", err)
+	}
+	e := view.Execution
+	switch {
+	case e == nil:
+		x, err := s.newExecution(ctx, d)
+		return x, view, err
+	case e.State == ledger.ExecutionErased:
+		return execution{}, view, blobd.ErrErased
+	case e.Key == nil:
+		return execution{}, view, blobd.ErrKeyMissing
+	case ok && known.ID == keys.ID(e.Key.ID):
+		return execution{known, *e.Key, false}, view, nil
+	case ok:
+		known.Wipe()
+	}
+	k, err := s.Keys.Execution(ctx, d.tenant.ID, d.tag, e.Key.ID, wrappedOf(*e.Key))
+	if err != nil {
+		return execution{}, view, err
+	}
+	d.setRepeats(k)
+	view, err = s.Ledger.LookupRepeats(ctx, d.tag, d.repeats(true))
+	if err != nil {
+		k.Wipe()
+		return execution{}, view, fmt.Errorf("read: %w", err)
+	}
+	return execution{k, *e.Key, false}, view, nil
+}
+
+// newExecution makes keys for an execution that has no row. They are used by
+// nobody until the commit that inserts them.
+func (s *Store) newExecution(ctx context.Context, d *draft) (execution, error) {
+	k, w, err := s.Keys.NewExecution(ctx, d.tenant.ID, d.tag)
+	if err != nil {
+		return execution{}, err
+	}
+	d.setRepeats(k)
+	return execution{k, ledger.WrappedKey{ID: k.ID, Version: uint32(w.Version), Ciphertext: w.Ciphertext}, true}, nil
+}
+
+func wrappedOf(k ledger.WrappedKey) keys.Wrapped {
+	return keys.Wrapped{Version: keys.Version(k.Version), Ciphertext: k.Ciphertext}
+}
+
+func (d *draft) setRepeats(k keys.ExecutionKeys) {
+	audience := audienceBytes(d.audience)
+	for _, t := range d.texts {
+		t.repeat = seal.RepeatTag(k.Tag, seal.Content{
+			Class: t.Class, Kind: t.Kind, ContentType: t.ContentType, Audience: audience, Digest: t.digest,
+		})
+	}
+}
+
+func (d *draft) repeats(known bool) [][32]byte {
+	if !known {
+		return nil
+	}
+	tags := make([][32]byte, len(d.texts))
+	for i, t := range d.texts {
+		tags[i] = t.repeat
+	}
+	return tags
+}
+
+// judge applies the table "States and answers" to what the ledger said: erased
+// before closed, and what is live and not expired is the answer.
+func (d *draft) judge(view ledger.View) error {
+	for i, t := range d.texts {
+		t.row, t.erased = nil, false
+		if i >= len(view.Blobs) || view.Blobs[i] == nil {
+			continue
+		}
+		switch b := view.Blobs[i]; {
+		case b.State == ledger.BlobErased:
+			t.erased = true
+		case b.State == ledger.BlobLive && !b.Expired(view.Now):
+			t.row = b
+		}
+		if t.erased && !d.omitErased {
+			return &blobd.RefsError{Refs: []blobd.Ref{view.Blobs[i].Ref}, Err: blobd.ErrBlobErased}
+		}
+	}
+	if view.Execution == nil || view.Execution.State == ledger.ExecutionOpen {
+		return nil
+	}
+	if view.Execution.CloseReason == ledger.ClosedRestricted {
+		return blobd.ErrRestricted
+	}
+	return blobd.ErrClosed
+}
+
+// storeObjects makes every text of the draft durable in the store: new ones are
+// sealed under a new key, known ones are checked and restored if need be.
+func (s *Store) storeObjects(ctx context.Context, d *draft, x execution) error {
+	if len(d.texts) == 1 { // the put: no goroutine
+		return s.storeObject(ctx, d, x, d.texts[0])
+	}
+	g, ctx := errgroup.WithContext(ctx)
+	g.SetLimit(parallelPuts)
+	for _, t := range d.texts {
+		g.Go(func() error { return s.storeObject(ctx, d, x, t) })
+	}
+	return g.Wait()
+}
+
+func (s *Store) storeObject(ctx context.Context, d *draft, x execution, t *text) error {
+	switch {
+	case t.erased:
+		return nil
+	case t.row != nil:
+		return s.restore(ctx, d, x, t)
+	case t.sealed != nil: // by an earlier round
+		return nil
+	}
+	key, err := blobd.NewKey(s.Random)
+	if err != nil {
+		return err
+	}
+	sealed, err := seal.Seal(key, d.metadata(t), t.Text.Bytes())
+	if err != nil {
+		return err
+	}
+	ref := blobd.RefOf(sealed)
+	name := blobName(d.tenant, d.tag, ref)
+	if err := s.Objects.Put(ctx, name, sealed); err != nil {
+		key.Wipe()
+		return fmt.Errorf("store the object: %w", err)
+	}
+	t.sealed = &sealedText{key, ref, int64(len(sealed))}
+	s.cache.add(name, sealed)
+	return nil
+}
+
+func (d *draft) metadata(t *text) seal.Metadata {
+	return seal.Metadata{
+		Tenant: d.tenant.ID, ExecutionID: d.attempt.ExecutionID, Class: t.Class, Kind: t.Kind,
+		ContentType: t.ContentType, Digest: t.digest, Size: int64(t.Text.Len()),
+	}
+}
+
+// restore puts back the object of a live row if the store lost or damaged it:
+// sealing is a function of key and input, so the bytes come out the same.
+func (s *Store) restore(ctx context.Context, d *draft, x execution, t *text) error {
+	name := blobName(d.tenant, d.tag, t.row.Ref)
+	stored, err := s.Objects.Get(ctx, name)
+	damaged := err == nil || errors.Is(err, blobd.ErrCorrupt)
+	switch {
+	case err == nil && blobd.RefOf(stored) == t.row.Ref:
+		return nil
+	case !damaged && !errors.Is(err, blobd.ErrNotFound):
+		return fmt.Errorf("look for the object: %w", err)
+	}
+	key, err := seal.UnwrapKey(x.Execution, t.row.Ref, t.row.WrappedKey)
+	if err != nil {
+		return err
+	}
+	defer key.Wipe()
+	sealed, err := seal.Seal(key, d.metadata(t), t.Text.Bytes())
+	if err != nil {
+		return err
+	}
+	if blobd.RefOf(sealed) != t.row.Ref {
+		return &blobd.RefsError{Refs: []blobd.Ref{t.row.Ref}, Err: blobd.ErrCorrupt}
+	}
+	s.cache.remove(name)
+	if damaged {
+		if _, err := s.Objects.Erase(ctx, backends.Scope{Names: []string{name}}); err != nil {
+			return fmt.Errorf("remove the damaged object: %w", err)
+		}
+	}
+	if err := s.Objects.Put(ctx, name, sealed); err != nil {
+		return fmt.Errorf("restore the object: %w", err)
+	}
+	s.Log.Warn("object restored by a repeated put", "ref", t.row.Ref.String())
+	return nil
+}
+
+// capture is the transaction's input, and the texts that it would insert.
+func (s *Store) capture(d *draft, x execution) (ledger.Capture, []*text, error) {
+	at := s.Now().UTC()
+	c := ledger.Capture{
+		Tenant: d.tenant.ID, Tag: d.tag, ExecutionID: d.attempt.ExecutionID, Key: x.wrapped, At: at,
+		Subjects: d.subjects, Provider: d.attempt.Provider, Model: d.attempt.Model,
+		StepID: d.attempt.StepID, Attempt: d.attempt.Number,
+	}
+	var fresh []*text
+	position := make(map[*text]int, len(d.texts))
+	refs := make([]blobd.Ref, 0, len(d.texts))
+	for _, t := range d.texts {
+		switch {
+		case t.erased:
+			continue
+		case t.row != nil:
+			refs = append(refs, t.row.Ref)
+			continue
+		}
+		wrapped, err := seal.WrapKey(s.Random, x.Execution, t.sealed.ref, t.sealed.key)
+		if err != nil {
+			return c, nil, err
+		}
+		position[t] = len(fresh)
+		fresh = append(fresh, t)
+		refs = append(refs, t.sealed.ref)
+		c.Blobs = append(c.Blobs, ledger.NewBlob{
+			Ref: t.sealed.ref, Class: t.Class, Kind: t.Kind, ContentType: t.ContentType,
+			Size: int64(t.Text.Len()), SealedSize: t.sealed.size, Repeat: t.repeat, WrappedKey: wrapped,
+			Audience: d.audience,
+		})
+	}
+	for _, p := range d.parts {
+		c.Parts = append(c.Parts, p.record(position))
+	}
+	entry, err := s.scribe(d.tenant).Put(at, d.tag, d.attempt.Actor, refs)
+	c.Entry = entry
+	return c, fresh, err
+}
+
+// record is the attempt record of a part.
+func (p part) record(position map[*text]int) ledger.Part {
+	r := ledger.Part{Index: p.index, Kind: p.kind, Status: p.status, Blob: -1}
+	switch {
+	case p.status != ledger.PartKept:
+	case p.text.erased:
+		r.Status = ledger.PartOmitted
+	case p.text.row != nil:
+		r.Ref = p.text.row.Ref
+	default:
+		r.Blob = position[p.text]
+	}
+	return r
+}
+
+// failed decides what a refused or unanswered commit means.
+func (s *Store) failed(ctx context.Context, d *draft, x execution, err error) error {
+	var other *ledger.KeyConflict
+	switch {
+	case errors.As(err, &other):
+		return errAgain // the next round wraps under the winner's key
+	case errors.Is(err, blobd.ErrConflict):
+		// Our ref was collected, a row that we relied on moved, or our wrap is
+		// older than the tenant's minimum: nothing of this round holds.
+		if err := s.discard(ctx, d); err != nil {
+			return err
+		}
+		return errAgain
+	case errors.Is(err, blobd.ErrBlobErased) && d.omitErased:
+		return errAgain
+	case definite(err):
+		return s.undo(ctx, d, err)
+	}
+	return s.readBack(d, err)
+}
+
+// readBack turns an unanswered commit into an acknowledgement if the ledger has
+// the rows. Otherwise nobody knows: nothing is deleted, for it may still land.
+func (s *Store) readBack(d *draft, cause error) error {
+	unsure := fmt.Errorf("commit: %w: %w", blobd.ErrUnavailable, cause)
+	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+	defer cancel()
+	var refs []blobd.Ref
+	var texts []*text
+	for _, t := range d.texts {
+		if t.sealed != nil && t.row == nil && !t.erased {
+			refs, texts = append(refs, t.sealed.ref), append(texts, t)
+		}
+	}
+	if len(refs) == 0 {
+		return unsure
+	}
+	view, err := s.Ledger.Lookup(ctx, d.tag, refs)
+	if err != nil {
+		return unsure
+	}
+	for i, b := range view.Blobs {
+		if b == nil || b.State != ledger.BlobLive {
+			return unsure
+		}
+		texts[i].row, texts[i].fresh = b, true
+	}
+	return nil
+}
+
+// undo deletes the draft's own objects after a definite refusal and returns the
+// refusal. What it cannot delete is unreadable (its key was never stored) and
+// left to the collector.
+func (s *Store) undo(ctx context.Context, d *draft, refusal error) error {
+	if !definite(refusal) {
+		return refusal
+	}
+	_ = s.discard(ctx, d)
+	return refusal
+}
+
+// discard forgets and deletes what the draft sealed.
+func (s *Store) discard(ctx context.Context, d *draft) error {
+	var names []string
+	for _, t := range d.texts {
+		if t.sealed == nil {
+			continue
+		}
+		names = append(names, blobName(d.tenant, d.tag, t.sealed.ref))
+		t.sealed.key.Wipe()
+		t.sealed = nil
+	}
+	return s.eraseOwn(ctx, names)
+}
+
+// eraseOwn deletes objects that no row names or ever will.
+func (s *Store) eraseOwn(ctx context.Context, names []string) error {
+	if len(names) == 0 {
+		return nil
+	}
+	for _, n := range names {
+		s.cache.remove(n)
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), DependencyTimeout)
+	defer cancel()
+	if _, err := s.Objects.Erase(ctx, backends.Scope{Names: names}); err != nil {
+		s.Log.Warn("own objects left to the collector", "objects", len(names), "error", err)
+		return fmt.Errorf("delete own objects: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,271 @@
+package store
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/blobd/blobd"
+	"github.com/blobd/blobd/backends"
+	"github.com/blobd/blobd/evidence"
+	"github.com/blobd/blobd/ledger"
+)
+
+// Erase is the first half of an erasure: fence, drop the wrapped keys, insert
+// the job, journal. When it returns, every read in scope is null on every node
+// and every put is refused; the second half (FinishErasure) is a durable job.
+// An execution that was never seen is fenced all the same.
+//
+// After ErrUnavailable the fence may stand: repeating the request is safe.
+func (s *Store) Erase(ctx context.Context, r EraseRequest) (ledger.Erasure, error) {
+	ctx, cancel := context.WithTimeout(ctx, DependencyTimeout)
+	defer cancel()
+	t, scope, err := s.eraseScope(ctx, r)
+	if err != nil {
+		return ledger.Erasure{}, fmt.Errorf("erase: %w", err)
+	}
+	id, err := uuid.NewRandomFromReader(s.Random)
+	if err != nil {
+		return ledger.Erasure{}, fmt.Errorf("erase: %w", err)
+	}
+	now := s.Now().UTC()
+	received := r.ReceivedAt
+	if received.IsZero() {
+		received = now
+	}
+	entry, err := s.scribe(t).Erasure(now, evidence.StepFenced, id.String(), scope.Tag, scope.Refs, r.Actor, ledger.Progress{}, nil)
+	if err != nil {
+		return ledger.Erasure{}, fmt.Errorf("erase: %w", err)
+	}
+	e, record, err := s.Ledger.Fence(ctx, ledger.Fence{
+		ID: id.String(), Scope: scope, RequestedBy: r.Actor, Reason: r.Reason, LegalBasis: r.LegalBasis,
+		Regime: r.Regime, ExternalRef: r.ExternalRef, ReceivedAt: received, DueAt: r.DueAt,
+		At: now, RunAt: now, Entries: []ledger.Entry{entry},
+	})
+	if err != nil {
+		return ledger.Erasure{}, fmt.Errorf("erase: %w", err)
+	}
+	if len(scope.Refs) == 0 {
+		s.Keys.Forget(scope.Tag)
+	}
+	if err := s.publish(ctx, record); err != nil {
+		return ledger.Erasure{}, fmt.Errorf("erase: %w", err)
+	}
+	return e, nil
+}
+
+// publish makes a committed record durable outside the ledger before the act is
+// acknowledged. An act that found everything done has no record of its own: the
+// record of the one before it may still be unpublished, so all are.
+func (s *Store) publish(ctx context.Context, r ledger.Record) error {
+	publish := func() error { return s.Journal.Publish(ctx, r) }
+	if r.Seq == 0 {
+		publish = func() error { return s.Journal.Flush(ctx) }
+	}
+	if err := publish(); err != nil {
+		return fmt.Errorf("committed, not journalled yet: %w: %w", blobd.ErrUnavailable, err)
+	}
+	return nil
+}
+
+// PlanErasure counts what Erase would erase, and changes nothing.
+func (s *Store) PlanErasure(ctx context.Context, r EraseRequest) (ledger.Plan, error) {
+	_, scope, err := s.eraseScope(ctx, r)
+	if err != nil {
+		return ledger.Plan{}, fmt.Errorf("plan an erasure: %w", err)
+	}
+	return s.Ledger.Plan(ctx, scope)
+}
+
+func (s *Store) eraseScope(ctx context.Context, r EraseRequest) (ledger.Tenant, ledger.EraseScope, error) {
+	if err := s.serving(); err != nil {
+		return ledger.Tenant{}, ledger.EraseScope{}, err
+	}
+	t, err := s.Tenant(ctx, r.Tenant)
+	if err != nil {
+		return t, ledger.EraseScope{}, err
+	}
+	return t, ledger.EraseScope{
+		Tenant: t.ID, Tag: executionTag(t, r.ExecutionID), ExecutionID: r.ExecutionID, Refs: r.Refs,
+	}, nil
+}
+
+// eraseBatch is how many names one deletion, and rows one tombstone step, take.
+const eraseBatch = 1000
+
+// FinishErasure is the second half of an erasure, under a lease: make the
+// dropped keys unreadable, delete every version of every object, and once the
+// put margin is over delete again, read back, write tombstones, finish. Each
+// step can be repeated; a step that cannot be completed now is postponed, and
+// the job is due again. now is read for every decision; renew is called before
+// the lease can end.
+//
+// It returns nil when the job was finished or postponed, ErrConflict when the
+// lease went to another worker.
+func (s *Store) FinishErasure(ctx context.Context, job ledger.Job, renew func(context.Context) error) error {
+	t, err := s.Tenant(ctx, job.Erasure.Scope.Tenant)
+	if err != nil {
+		return fmt.Errorf("finish an erasure: %w", err)
+	}
+	w := &eraser{Store: s, tenant: t, job: job, p: job.Erasure.Progress, renew: renew}
+	if err := w.run(ctx); err != nil {
+		return fmt.Errorf("finish an erasure: %w", err)
+	}
+	return nil
+}
+
+// eraser is one run of the second half. One goroutine owns it.
+type eraser struct {
+	*Store
+	tenant ledger.Tenant
+	job    ledger.Job
+	refs   []blobd.Ref
+	p      ledger.Progress
+	renew  func(context.Context) error
+	// residuals are what the ledger's engine cannot make unreadable by itself.
+	residuals []string
+}
+
+func (w *eraser) run(ctx context.Context) error {
+	e := w.job.Erasure
+	if e.OfRefs {
+		refs, err := w.Ledger.ErasedRefs(ctx, e.ID)
+		if err != nil {
+			return err
+		}
+		w.refs = refs
+	}
+	firstTime := !w.p.Swept
+	if err := w.settle(ctx); err != nil {
+		return err
+	}
+	if err := w.deleteObjects(ctx); err != nil {
+		return err
+	}
+	w.p.Swept = true
+	if late := e.FencedAt.Add(w.PutMargin); w.Now().Before(late) {
+		return w.postpone(ctx, late, firstTime)
+	}
+	if err := w.provedAbsent(ctx); err != nil {
+		return err
+	}
+	if err := w.tombstones(ctx); err != nil {
+		return err
+	}
+	return w.finish(ctx)
+}
+
+// settle makes the keys that the fence dropped unreadable in the ledger's own
+// files. Only then do they count as destroyed.
+func (w *eraser) settle(ctx context.Context) error {
+	if w.p.Settled {
+		return nil
+	}
+	residuals, err := w.Ledger.Settle(ctx)
+	if err != nil {
+		return err
+	}
+	w.residuals = residuals
+	w.p.Settled = true
+	w.p.KeysDestroyed = w.job.Erasure.Plan.Blobs
+	return nil
+}
+
+// scopes are the deletions of the job: the execution's whole prefix, orphans
+// included, or exact names in batches.
+func (w *eraser) scopes() []backends.Scope {
+	tag := w.job.Erasure.Scope.Tag
+	if !w.job.Erasure.OfRefs {
+		return []backends.Scope{{Prefix: backends.ExecutionPrefix(tenantTag(w.tenant), tag)}}
+	}
+	var scopes []backends.Scope
+	for start := 0; start < len(w.refs); start += eraseBatch {
+		var names []string
+		for _, ref := range w.refs[start:min(start+eraseBatch, len(w.refs))] {
+			names = append(names, blobName(w.tenant, tag, ref))
+		}
+		scopes = append(scopes, backends.Scope{Names: names})
+	}
+	return scopes
+}
+
+func (w *eraser) deleteObjects(ctx context.Context) error {
+	w.p.Failed = 0
+	for _, scope := range w.scopes() {
+		if err := w.renew(ctx); err != nil {
+			return err
+		}
+		erased, err := w.Objects.Erase(ctx, scope)
+		w.p.ObjectsDeleted += int64(erased.Objects)
+		w.p.VersionsDeleted += int64(erased.Versions)
+		w.p.Failed += int64(len(erased.Refused))
+		if err != nil {
+			return err
+		}
+	}
+	if w.p.Failed > 0 {
+		return fmt.Errorf("%d objects refused to be deleted: %w", w.p.Failed, blobd.ErrDenied)
+	}
+	return nil
+}
+
+// provedAbsent reads back: nothing in scope may be left in any version.
+func (w *eraser) provedAbsent(ctx context.Context) error {
+	for _, scope := range w.scopes() {
+		if err := w.renew(ctx); err != nil {
+			return err
+		}
+		left, err := w.Objects.Residue(ctx, scope, eraseBatch)
+		if err != nil {
+			return err
+		}
+		if len(left) > 0 {
+			return fmt.Errorf("%d objects are still there: %w", len(left), blobd.ErrConflict)
+		}
+	}
+	return nil
+}
+
+func (w *eraser) tombstones(ctx context.Context) error {
+	for left := 1; left > 0; {
+		if err := w.renew(ctx); err != nil {
+			return err
+		}
+		var err error
+		if left, err = w.Ledger.Tombstone(ctx, w.job.Lease, eraseBatch); err != nil {
+			return err
+		}
+	}
+	w.p.Remaining = 0
+	return nil
+}
+
+func (w *eraser) finish(ctx context.Context) error {
+	w.p.LastError = ""
+	entry, err := w.entry(evidence.StepErased)
+	if err != nil {
+		return err
+	}
+	return w.Ledger.Finish(ctx, w.job.Lease, w.p, w.Now().UTC(), []ledger.Entry{entry})
+}
+
+// postpone waits out the put margin. The first deletion is evidence of its own.
+func (w *eraser) postpone(ctx context.Context, due time.Time, firstTime bool) error {
+	var entries []ledger.Entry
+	if firstTime {
+		entry, err := w.entry(evidence.StepDeleted)
+		if err != nil {
+			return err
+		}
+		entries = append(entries, entry)
+	}
+	w.p.LastError = ""
+	return w.Ledger.Postpone(ctx, w.job.Lease, due, w.p, entries)
+}
+
+func (w *eraser) entry(step string) (ledger.Entry, error) {
+	e := w.job.Erasure
+	return w.scribe(w.tenant).Erasure(w.Now().UTC(), step, e.ID, e.Scope.Tag, w.refs, "", w.p, w.residuals)
+}

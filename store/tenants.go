@@ -1,0 +1,189 @@
+package store
+
+import (
+	"context"
+	"crypto/hkdf"
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/blobd/blobd"
+	"github.com/blobd/blobd/keys"
+	"github.com/blobd/blobd/ledger"
+)
+
+// CreateTenant makes a tenant: its KEK, its index key and its row. The row is
+// committed last, so a crash leaves an unused KEK and no half tenant. An id in
+// use is ErrConflict; ids follow the rule of classes.
+func (s *Store) CreateTenant(ctx context.Context, id, actor string) (ledger.Tenant, error) {
+	if err := blobd.CheckClass(id); err != nil {
+		return ledger.Tenant{}, fmt.Errorf("create a tenant: id: %w", err)
+	}
+	switch _, err := s.Ledger.Tenant(ctx, id); {
+	case err == nil:
+		return ledger.Tenant{}, fmt.Errorf("create a tenant: the id is in use: %w", blobd.ErrConflict)
+	case !errors.Is(err, blobd.ErrNotFound):
+		return ledger.Tenant{}, fmt.Errorf("create a tenant: %w", err)
+	}
+	t, err := s.newTenant(ctx, id, actor)
+	if err != nil {
+		return ledger.Tenant{}, fmt.Errorf("create a tenant: %w", err)
+	}
+	return t, nil
+}
+
+func (s *Store) newTenant(ctx context.Context, id, actor string) (ledger.Tenant, error) {
+	if err := s.Keys.Ring().Create(ctx, id); err != nil {
+		return ledger.Tenant{}, err
+	}
+	index, wrapped, err := s.Keys.NewIndex(ctx, id)
+	if err != nil {
+		return ledger.Tenant{}, err
+	}
+	index.Wipe()
+	nameKey := make([]byte, blobd.KeySize)
+	if _, err := io.ReadFull(s.Random, nameKey); err != nil {
+		return ledger.Tenant{}, err
+	}
+	t := ledger.Tenant{
+		ID: id, CreatedAt: s.Now().UTC(), NameKey: nameKey,
+		IndexKey: wrapped.Ciphertext, IndexWrap: uint32(wrapped.Version), MinimumWrap: uint32(wrapped.Version),
+	}
+	entry, err := s.scribe(t).Act(t.CreatedAt, ledger.EntryTenant, "created", actor, id)
+	if err != nil {
+		return ledger.Tenant{}, err
+	}
+	return t, s.Ledger.CreateTenant(ctx, t, entry)
+}
+
+// indexKey returns a copy of the tenant's index key; wipe it.
+func (s *Store) indexKey(ctx context.Context, t ledger.Tenant) (*blobd.Key, error) {
+	return s.Keys.Index(ctx, t.ID, keys.Wrapped{Version: keys.Version(t.IndexWrap), Ciphertext: t.IndexKey})
+}
+
+// NewToken asks for a token.
+type NewToken struct {
+	Tenant    string
+	Name      string
+	Roles     []string
+	ExpiresAt time.Time // zero: none
+	Actor     string    // id of the token that asks; "" for blobd itself
+}
+
+// tokenPrefix lets scanners for leaked secrets recognise a token.
+const tokenPrefix = "blobd_"
+
+// CreateToken makes a token of 256 random bits and returns it once; the ledger
+// keeps its SHA-256.
+func (s *Store) CreateToken(ctx context.Context, n NewToken) (string, ledger.Token, error) {
+	secret, row, err := s.DraftToken(ctx, n)
+	if err != nil {
+		return "", ledger.Token{}, err
+	}
+	return secret, row, s.AddToken(ctx, row, n.Actor)
+}
+
+// DraftToken makes a token without adding it: for a caller that must write the
+// token down before its hash is committed. AddToken adds it.
+func (s *Store) DraftToken(ctx context.Context, n NewToken) (string, ledger.Token, error) {
+	if _, err := s.Tenant(ctx, n.Tenant); err != nil {
+		return "", ledger.Token{}, fmt.Errorf("create a token: %w", err)
+	}
+	id, err := uuid.NewRandomFromReader(s.Random)
+	if err != nil {
+		return "", ledger.Token{}, fmt.Errorf("create a token: %w", err)
+	}
+	secret := make([]byte, 32)
+	if _, err := io.ReadFull(s.Random, secret); err != nil {
+		return "", ledger.Token{}, fmt.Errorf("create a token: %w", err)
+	}
+	token := tokenPrefix + base64.RawURLEncoding.EncodeToString(secret)
+	roles := slices.Clone(n.Roles)
+	slices.Sort(roles)
+	return token, ledger.Token{
+		ID: id.String(), Tenant: n.Tenant, Name: n.Name, Hash: HashToken(token), Roles: slices.Compact(roles),
+		CreatedAt: s.Now().UTC(), ExpiresAt: n.ExpiresAt,
+	}, nil
+}
+
+// AddToken commits a drafted token.
+func (s *Store) AddToken(ctx context.Context, row ledger.Token, actor string) error {
+	t, err := s.Tenant(ctx, row.Tenant)
+	if err != nil {
+		return fmt.Errorf("create a token: %w", err)
+	}
+	entry, err := s.scribe(t).Act(row.CreatedAt, ledger.EntryToken, "created", actor, row.ID)
+	if err != nil {
+		return fmt.Errorf("create a token: %w", err)
+	}
+	if err := s.Ledger.CreateToken(ctx, row, entry); err != nil {
+		return fmt.Errorf("create a token: %w", err)
+	}
+	return nil
+}
+
+// RevokeToken revokes a token of the tenant, journalled before it returns.
+func (s *Store) RevokeToken(ctx context.Context, tenant, id, actor string) error {
+	t, err := s.Tenant(ctx, tenant)
+	if err != nil {
+		return fmt.Errorf("revoke a token: %w", err)
+	}
+	now := s.Now().UTC()
+	entry, err := s.scribe(t).Act(now, ledger.EntryToken, "revoked", actor, id)
+	if err != nil {
+		return fmt.Errorf("revoke a token: %w", err)
+	}
+	record, err := s.Ledger.RevokeToken(ctx, tenant, id, now, entry)
+	if err != nil {
+		return fmt.Errorf("revoke a token: %w", err)
+	}
+	if err := s.publish(ctx, record); err != nil {
+		return fmt.Errorf("revoke a token: %w", err)
+	}
+	return nil
+}
+
+// HashToken is how the ledger knows a token. A plain hash is enough: a token is
+// 256 random bits, beyond guessing.
+func HashToken(token string) [32]byte { return sha256.Sum256([]byte(token)) }
+
+// RequestKeys turns a caller's idempotency key and body into what the ledger
+// remembers of them: keyed hashes. The key that it returns seals the remembered
+// answer; it is derived from the caller's key, which is kept nowhere, so only
+// who presents that key again can have the answer. Wipe it.
+func (s *Store) RequestKeys(ctx context.Context, tenant, route, key string, body []byte) (ledger.Request, *blobd.Key, error) {
+	t, err := s.Tenant(ctx, tenant)
+	if err != nil {
+		return ledger.Request{}, nil, err
+	}
+	index, err := s.indexKey(ctx, t)
+	if err != nil {
+		return ledger.Request{}, nil, err
+	}
+	defer index.Wipe()
+	answerKey, err := hkdf.Key(sha256.New, index.Bytes(), []byte(key), "blobd/v1/answer\x00"+route, blobd.KeySize)
+	if err != nil {
+		return ledger.Request{}, nil, fmt.Errorf("idempotency: %w", err)
+	}
+	defer clear(answerKey)
+	k, err := blobd.KeyFrom(answerKey)
+	return ledger.Request{
+		Tenant: tenant, Route: route, At: s.Now().UTC(),
+		Key:  keyedHash(index, "blobd/v1/idempotency-key", []byte(key)),
+		Body: keyedHash(index, "blobd/v1/idempotency-body", body),
+	}, k, err
+}
+
+func keyedHash(key *blobd.Key, label string, b []byte) [32]byte {
+	m := hmac.New(sha256.New, key.Bytes())
+	writeField(m, label)
+	_, _ = m.Write(b)
+	return [32]byte(m.Sum(nil))
+}

@@ -1,0 +1,245 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/blobd/blobd"
+	"github.com/blobd/blobd/backends"
+	"github.com/blobd/blobd/ledger"
+)
+
+// VerifyOptions tune Verify.
+type VerifyOptions struct {
+	// Repair collects objects without a row that are older than the put margin.
+	Repair bool
+	// Progress is told how many rows and objects were looked at, if set.
+	Progress func(looked int64)
+}
+
+// Report is what Verify found.
+type Report struct {
+	Live     int64 // live rows that opened
+	Erased   int64 // tombstones
+	Erasing  int64 // rows of an erased execution whose job still runs
+	Missing  int64 // rows entered as missing, waiting for an operator
+	Lost     int64 // losses accepted
+	Other    int64 // superseded and collected rows
+	Objects  int64 // sealed objects in the store
+	Orphans  int64 // objects without a row: unreadable, and no fault
+	Repaired int64 // orphans collected
+	Faults   []Fault
+}
+
+// Fault is a promise that does not hold.
+type Fault struct {
+	Execution blobd.ExecutionTag
+	Ref       blobd.Ref
+	Problem   string // one of the Problem words
+}
+
+// The problems that Verify tells apart.
+const (
+	ProblemObjectMissing = "object_missing"
+	ProblemKeyMissing    = "key_missing"
+	ProblemCorrupt       = "corrupt"
+	ProblemLeftover      = "leftover" // an object is there whose erasure says erased
+)
+
+// OK reports whether every live row opens and nothing erased is left.
+func (r Report) OK() bool { return len(r.Faults) == 0 }
+
+// verifyPage is how many rows are looked at in one step.
+const verifyPage = 256
+
+// Verify opens every live row from the store itself, and looks at every object
+// for its row. It is the judge of the crash tests: run it while nothing writes.
+// An error means that it could not look; what it found is in the report.
+func (s *Store) Verify(ctx context.Context, o VerifyOptions) (Report, error) {
+	v := &verifier{Store: s, options: o}
+	if err := v.rows(ctx); err != nil {
+		return v.report, fmt.Errorf("verify: %w", err)
+	}
+	if err := v.objects(ctx); err != nil {
+		return v.report, fmt.Errorf("verify: %w", err)
+	}
+	return v.report, nil
+}
+
+type verifier struct {
+	*Store
+	options VerifyOptions
+	report  Report
+	looked  int64
+}
+
+func (v *verifier) rows(ctx context.Context) error {
+	for after := (ledger.Position{}); ; {
+		page, err := v.Ledger.ScanBlobs(ctx, after, verifyPage)
+		if err != nil {
+			return err
+		}
+		for _, row := range page {
+			if err := v.row(ctx, row); err != nil {
+				return err
+			}
+			after = row.Position
+			v.step()
+		}
+		if len(page) < verifyPage {
+			return nil
+		}
+	}
+}
+
+func (v *verifier) row(ctx context.Context, row ledger.ScannedBlob) error {
+	switch row.Blob.State {
+	case ledger.BlobErased:
+		v.report.Erased++
+	case ledger.BlobMissing:
+		v.report.Missing++
+	case ledger.BlobLost:
+		v.report.Lost++
+	case ledger.BlobLive:
+		if row.ExecutionState == ledger.ExecutionErased {
+			v.report.Erasing++
+			return nil
+		}
+		return v.opens(ctx, row)
+	default:
+		v.report.Other++
+	}
+	return nil
+}
+
+// opens reads the object from the store, never from memory.
+func (v *verifier) opens(ctx context.Context, row ledger.ScannedBlob) error {
+	t, err := v.Tenant(ctx, row.Tenant)
+	if err != nil {
+		return err
+	}
+	v.cache.remove(blobName(t, row.Tag, row.Ref))
+	x := ledger.Execution{Tag: row.Tag, Tenant: row.Tenant, ID: row.ExecutionID, State: row.ExecutionState, Key: row.Key}
+	text, _, err := v.Open(ctx, t, x, &row.Blob)
+	switch {
+	case err == nil:
+		text.Wipe()
+		v.report.Live++
+	case errors.Is(err, blobd.ErrKeyMissing):
+		v.fault(row.Position, ProblemKeyMissing)
+	case errors.Is(err, blobd.ErrMissing):
+		v.fault(row.Position, ProblemObjectMissing)
+	case errors.Is(err, blobd.ErrCorrupt):
+		v.fault(row.Position, ProblemCorrupt)
+	default:
+		return err
+	}
+	return nil
+}
+
+func (v *verifier) objects(ctx context.Context) error {
+	return v.eachPage(ctx, func(page []backends.Object) error {
+		for _, o := range page {
+			if p, ok := backends.ParseBlobName(o.Name); ok {
+				if err := v.object(ctx, o, ledger.Position{Tag: p.Execution, Ref: p.Ref}); err != nil {
+					return err
+				}
+			}
+			v.step()
+		}
+		return nil
+	})
+}
+
+func (v *verifier) object(ctx context.Context, o backends.Object, p ledger.Position) error {
+	v.report.Objects++
+	view, err := v.Ledger.Lookup(ctx, p.Tag, []blobd.Ref{p.Ref})
+	if err != nil {
+		return err
+	}
+	switch row := view.Blobs[0]; {
+	case row == nil:
+		v.report.Orphans++
+		return v.collect(ctx, o, p)
+	case row.State == ledger.BlobCollected:
+		v.report.Orphans++
+		return v.remove(ctx, o)
+	case row.State == ledger.BlobErased && row.Class == "": // a tombstone: its job is past this point
+		v.fault(p, ProblemLeftover)
+	}
+	return nil
+}
+
+// collect first inserts the row, so that a late commit of this ref conflicts
+// instead of acknowledging what is gone, then deletes.
+func (v *verifier) collect(ctx context.Context, o backends.Object, p ledger.Position) error {
+	now := v.Now().UTC()
+	if !v.options.Repair || now.Sub(o.Modified) < 2*v.PutMargin {
+		return nil
+	}
+	err := v.Ledger.Collect(ctx, p, now)
+	if errors.Is(err, blobd.ErrConflict) {
+		return nil // its commit arrived
+	}
+	if err != nil {
+		return err
+	}
+	return v.remove(ctx, o)
+}
+
+func (v *verifier) remove(ctx context.Context, o backends.Object) error {
+	if !v.options.Repair {
+		return nil
+	}
+	if _, err := v.Objects.Erase(ctx, backends.Scope{Names: []string{o.Name}}); err != nil {
+		return err
+	}
+	v.report.Repaired++
+	return nil
+}
+
+func (v *verifier) fault(p ledger.Position, problem string) {
+	v.report.Faults = append(v.report.Faults, Fault{p.Tag, p.Ref, problem})
+}
+
+func (v *verifier) step() {
+	v.looked++
+	if v.options.Progress != nil {
+		v.options.Progress(v.looked)
+	}
+}
+
+// AcceptLoss turns live or missing rows whose objects are gone into nulls: an
+// operator's decision, recorded as evidence.
+func (s *Store) AcceptLoss(ctx context.Context, tenant, executionID string, refs []blobd.Ref, actor string) error {
+	t, err := s.Tenant(ctx, tenant)
+	if err != nil {
+		return fmt.Errorf("accept a loss: %w", err)
+	}
+	tag := executionTag(t, executionID)
+	for _, ref := range refs {
+		if err := s.acceptLoss(ctx, t, tag, ref, actor, s.Now().UTC()); err != nil {
+			return fmt.Errorf("accept a loss: %w", err)
+		}
+	}
+	return nil
+}
+
+func (s *Store) acceptLoss(ctx context.Context, t ledger.Tenant, tag blobd.ExecutionTag, ref blobd.Ref, actor string, at time.Time) error {
+	entry, err := s.scribe(t).Loss(at, tag, ref, actor)
+	if err != nil {
+		return err
+	}
+	if err := s.Ledger.AcceptLoss(ctx, tag, ref, at, entry); err != nil {
+		return &blobd.RefsError{Refs: []blobd.Ref{ref}, Err: err}
+	}
+	return nil
+}
+
+// AcceptGap accepts that puts of which neither ledger nor store knows may be
+// lost: refs without a row are null again.
+func (s *Store) AcceptGap(ctx context.Context) error {
+	return s.recoveryStep(ctx, ledger.RecoveryNone, "gap accepted", 0, 0)
+}
