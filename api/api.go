@@ -15,6 +15,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/binary"
+	"encoding/hex"
 	"fmt"
 	"io"
 	"log/slog"
@@ -27,7 +28,6 @@ import (
 	"golang.org/x/sync/singleflight"
 
 	"github.com/blobd/blobd"
-	"github.com/blobd/blobd/api/wire"
 	"github.com/blobd/blobd/keys"
 	"github.com/blobd/blobd/ledger"
 	"github.com/blobd/blobd/resolver"
@@ -115,6 +115,8 @@ type API struct {
 	Config
 	routes   []*boundRoute
 	mux      *http.ServeMux
+	errors   *errorTable
+	shared   shared
 	tokens   *tokenCache
 	metrics  *metrics
 	bodies   *semaphore.Weighted
@@ -122,6 +124,8 @@ type API struct {
 	calls    sync.Pool // of *call
 	document func() ([]byte, error)
 	docs     page
+	// noSuchRoute answers every path that is none.
+	noSuchRoute *boundRoute
 
 	idSeed   uint64
 	idNext   atomic.Uint64
@@ -138,6 +142,8 @@ func New(c Config) (*API, error) {
 	}
 	a := &API{
 		Config:  c,
+		errors:  newErrorTable(),
+		shared:  newShared(),
 		metrics: newMetrics(c),
 		bodies:  semaphore.NewWeighted(c.MaxInFlight),
 		buffers: newBuffers(),
@@ -148,6 +154,7 @@ func New(c Config) (*API, error) {
 	a.calls.New = func() any { return new(call) }
 	table := routes()
 	a.document = sync.OnceValues(func() ([]byte, error) { return openAPI(table, c.Version) })
+	a.noSuchRoute = a.nothing()
 	a.mux = a.bind(table)
 	return a, nil
 }
@@ -186,7 +193,7 @@ func (a *API) requestID() string {
 	n := a.idNext.Add(1)
 	binary.BigEndian.PutUint64(b[:8], a.idSeed)
 	binary.BigEndian.PutUint64(b[8:], mix(n^a.idSeed))
-	return appendHexString(b[:])
+	return hex.EncodeToString(b[:])
 }
 
 // mix is a bijection, so that ids are distinct and do not count requests aloud.
@@ -196,9 +203,7 @@ func mix(x uint64) uint64 {
 	return x ^ x>>31
 }
 
-// Shared values of headers that never change: nobody may write to them.
-type sharedHeader = []string
-
+// Headers that are set directly, in canonical form.
 const (
 	headerCacheControl       = "Cache-Control"
 	headerContentType        = "Content-Type"
@@ -208,5 +213,3 @@ const (
 	headerAllow              = "Allow"
 	headerLocation           = "Location"
 )
-
-var _ = wire.CodeInvalid

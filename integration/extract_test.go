@@ -44,15 +44,16 @@ func (x *texts) list() []string {
 func extract(t *testing.T, provider, shape string, body []byte) []string {
 	t.Helper()
 	x := &texts{parts: make(map[string]*strings.Builder)}
-	one := map[string]func(*texts, int, object){
+	one := map[string]func(*texts, bool, object){
 		"anthropic": anthropic, "gemini": gemini, "bedrock": bedrock, "openai-responses": responses,
 		"openai-compatible": chat, "deepseek": chat, "think-tags": anyShape,
 	}[provider]
 	if one == nil {
 		t.Fatalf("no extractor for provider %q", provider)
 	}
-	for i, document := range documents(t, shape, body) {
-		one(x, i, document)
+	stream := shape != "request-json" && shape != "response-json" && shape != "error-json"
+	for _, document := range documents(t, shape, body) {
+		one(x, stream, document)
 	}
 	return x.list()
 }
@@ -109,7 +110,7 @@ func eventstream(t *testing.T, b []byte) [][]byte {
 	return payloads
 }
 
-func anthropic(x *texts, n int, d object) {
+func anthropic(x *texts, stream bool, d object) {
 	blocks := func(where string, content any) {
 		for i, b := range list(content) {
 			if b["type"] == "thinking" {
@@ -130,8 +131,8 @@ func anthropic(x *texts, n int, d object) {
 	}
 }
 
-func gemini(x *texts, n int, d object) {
-	parts := func(where string, content object, stream bool) {
+func gemini(x *texts, stream bool, d object) {
+	parts := func(where string, content object) {
 		for i, p := range list(content["parts"]) {
 			if p["thought"] != true {
 				continue
@@ -143,16 +144,15 @@ func gemini(x *texts, n int, d object) {
 			x.add(key, p["text"])
 		}
 	}
-	_, whole := d["usageMetadata"].(object)["thoughtsTokenCount"]
 	for i, c := range list(d["candidates"]) {
-		parts(fmt.Sprint("candidate", i, "/"), get(c, "content"), n > 0 || !whole || c["finishReason"] == nil)
+		parts(fmt.Sprint("candidate", i, "/"), get(c, "content"))
 	}
 	for i, c := range list(d["contents"]) {
-		parts(fmt.Sprint("content", i, "/"), c, false)
+		parts(fmt.Sprint("content", i, "/"), c)
 	}
 }
 
-func bedrock(x *texts, n int, d object) {
+func bedrock(x *texts, stream bool, d object) {
 	blocks := func(where string, content any) {
 		for i, b := range list(content) {
 			x.add(fmt.Sprint(where, i), get(b, "reasoningContent", "reasoningText")["text"])
@@ -165,7 +165,7 @@ func bedrock(x *texts, n int, d object) {
 	x.add(fmt.Sprint("block", d["contentBlockIndex"]), get(d, "delta", "reasoningContent")["text"])
 }
 
-func responses(x *texts, n int, d object) {
+func responses(x *texts, stream bool, d object) {
 	items := func(where string, all any) {
 		for i, item := range list(all) {
 			if item["type"] != "reasoning" {
@@ -188,7 +188,7 @@ func responses(x *texts, n int, d object) {
 	}
 }
 
-func chat(x *texts, n int, d object) {
+func chat(x *texts, stream bool, d object) {
 	for i, c := range list(d["choices"]) {
 		chatMessage(x, fmt.Sprint("choice", i), get(c, "message"))
 		chatMessage(x, fmt.Sprint("choice", i), get(c, "delta"))
@@ -219,10 +219,10 @@ func chatMessage(x *texts, where string, m object) {
 	x.add(where+"reasoning", m["reasoning"])
 }
 
-func anyShape(x *texts, n int, d object) {
-	anthropic(x, n, d)
-	bedrock(x, n, d)
-	chat(x, n, d)
+func anyShape(x *texts, stream bool, d object) {
+	anthropic(x, stream, d)
+	bedrock(x, stream, d)
+	chat(x, stream, d)
 }
 
 // visible returns a response's answer text as it stands on the wire, tags and

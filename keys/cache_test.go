@@ -76,8 +76,11 @@ var secret, zero = [4]byte{1, 2, 3, 4}, [4]byte{}
 // zero, and the copy that a caller took before is whole.
 func TestWhatLeavesTheCacheIsWiped(t *testing.T) {
 	ways := map[string]func(c *cache[string, int, [4]byte], clock *testClock){
-		"forget":      func(c *cache[string, int, [4]byte], _ *testClock) { c.forget("a") },
-		"eviction":    func(c *cache[string, int, [4]byte], k *testClock) { c.add("b", 1, &secret, k.at); c.add("c", 1, &secret, k.at) },
+		"forget": func(c *cache[string, int, [4]byte], _ *testClock) { c.forget("a") },
+		"eviction": func(c *cache[string, int, [4]byte], k *testClock) {
+			c.add("b", 1, &secret, k.at)
+			c.add("c", 1, &secret, k.at)
+		},
 		"replacement": func(c *cache[string, int, [4]byte], k *testClock) { c.add("a", 1, &secret, k.at) },
 		"late get":    func(c *cache[string, int, [4]byte], k *testClock) { k.at = k.at.Add(ttl); c.get("a", 1) },
 		"late peek":   func(c *cache[string, int, [4]byte], k *testClock) { k.at = k.at.Add(ttl); c.peek("a", 1) },

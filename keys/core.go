@@ -93,9 +93,9 @@ func NewCore(ring Keyring, o Options) *Core {
 	}
 }
 
-// Run wipes keys past their time from memory, at least every CacheTTL, until
-// ctx ends; then it wipes nothing more and returns nil. A key past its time is
-// never used, with or without Run.
+// Run looks once every CacheTTL for keys past their time and wipes them, until
+// ctx ends; then it returns nil. So an unused key is gone from memory after two
+// CacheTTL at most; past one it is not used, with or without Run.
 func (c *Core) Run(ctx context.Context) error {
 	tick := time.NewTicker(c.ttl)
 	defer tick.Stop()

@@ -8,7 +8,7 @@
 // its deadline still stands. It never writes a blob's state.
 //
 // decide.go holds the decision as a pure function; resolve.go is the runtime's
-// read, read.go the auditor's.
+// read, read.go and events.go the auditor's.
 package resolver
 
 import (

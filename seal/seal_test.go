@@ -2,6 +2,8 @@ package seal
 
 import (
 	"bytes"
+	"crypto/hkdf"
+	"crypto/sha256"
 	"errors"
 	"io"
 	"strings"
@@ -170,6 +172,20 @@ func TestOpenWipes(t *testing.T) {
 	if buffer, err := decrypt(v); err != nil || string(bytes.Trim(buffer, "\x00")) != "Hi" {
 		t.Errorf("%v, or more than the content stayed in memory", err)
 	}
+}
+
+// Keys derive as the standard library's HKDF-Expand derives them.
+func TestExpandIsHKDF(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		key := drawKey(t, "key")
+		e := newExpander(key)
+		for _, label := range []string{labelKeyID, labelCommitment, labelAEAD, labelWrap} {
+			want, err := hkdf.Expand(sha256.New, key.Bytes(), label, sha256.Size)
+			if got := e.expand(label); err != nil || !bytes.Equal(got, want) {
+				t.Fatalf("%s: %x (%v), want %x", label, got, err, want)
+			}
+		}
+	})
 }
 
 func TestSealRefuses(t *testing.T) {

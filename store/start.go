@@ -121,6 +121,11 @@ func (s *Store) catchUp(ctx context.Context) error {
 	if err := s.Ledger.Replay(ctx, lost.Records); err != nil {
 		return fmt.Errorf("recovery: replay: %w", err)
 	}
+	for _, r := range lost.Records { // a place that was rolled back too learns them again
+		if err := s.Journal.Publish(ctx, r); err != nil {
+			return fmt.Errorf("recovery: %w", err)
+		}
+	}
 	missing, err := s.enterRowless(ctx)
 	if err != nil {
 		return err

@@ -6,6 +6,9 @@ import (
 	"github.com/blobd/blobd"
 )
 
+// Principal is who a text may be shown to, or who asks for it.
+type Principal = blobd.Principal
+
 // Stored is the answer to a put.
 type Stored struct {
 	Ref         string     `json:"ref" doc:"sha256: and the SHA-256 of the sealed bytes"`
@@ -20,14 +23,14 @@ type Stored struct {
 
 // CaptureRequest is the reasoning of one model call.
 type CaptureRequest struct {
-	StepID   string            `json:"stepId,omitempty" maxLength:"512"`
-	Attempt  *int64            `json:"attempt,omitempty" minimum:"0" doc:"default 1"`
-	Provider string            `json:"provider,omitempty" maxLength:"256"`
-	Model    string            `json:"model,omitempty" maxLength:"256"`
-	Class    string            `json:"class,omitempty" doc:"default reasoning"`
-	Capture  *bool             `json:"capture,omitempty" doc:"false: texts are dropped, their parts omitted; default true"`
-	Subjects []string          `json:"subjects,omitempty" maxItems:"256"`
-	Audience []blobd.Principal `json:"audience,omitempty" maxItems:"256"`
+	StepID   string      `json:"stepId,omitempty" maxLength:"512"`
+	Attempt  *int64      `json:"attempt,omitempty" minimum:"0" doc:"default 1"`
+	Provider string      `json:"provider,omitempty" maxLength:"256"`
+	Model    string      `json:"model,omitempty" maxLength:"256"`
+	Class    string      `json:"class,omitempty" doc:"default reasoning"`
+	Capture  *bool       `json:"capture,omitempty" doc:"false: texts are dropped, their parts omitted; default true"`
+	Subjects []string    `json:"subjects,omitempty" maxItems:"256"`
+	Audience []Principal `json:"audience,omitempty" maxItems:"256"`
 	// Reasoning holds 1 to 256 parts, in order.
 	Reasoning []Reasoning `json:"reasoning" minItems:"1" maxItems:"256"`
 }
@@ -77,10 +80,10 @@ type EventPart struct {
 
 // ResolveRequest asks for a batch.
 type ResolveRequest struct {
-	StepID    string           `json:"stepId,omitempty" maxLength:"512" doc:"recorded, never deciding"`
-	Origin    string           `json:"origin,omitempty" maxLength:"256" doc:"recorded, never deciding"`
-	Principal *blobd.Principal `json:"principal,omitempty"`
-	Parts     []ResolvePart    `json:"parts" maxItems:"256"`
+	StepID    string        `json:"stepId,omitempty" maxLength:"512" doc:"recorded, never deciding"`
+	Origin    string        `json:"origin,omitempty" maxLength:"256" doc:"recorded, never deciding"`
+	Principal *Principal    `json:"principal,omitempty"`
+	Parts     []ResolvePart `json:"parts" maxItems:"256"`
 }
 
 // ResolvePart asks for one blob.

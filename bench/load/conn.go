@@ -1,8 +1,3 @@
-// Package load drives a server over HTTP/1.1 and measures it from outside.
-//
-// It shares its processors with the server under test, so it is kept cheap: a
-// client owns one keep-alive connection and its buffers, a request leaves in one
-// write, and nothing is allocated per exchange. Every server gets the same code.
 package load
 
 import (
@@ -18,21 +13,9 @@ import (
 	"time"
 )
 
-// maxAnswer bounds an answer's body in bytes: a larger one is an error.
-const maxAnswer = 64 << 20
-
-// Answer is one response. Body is valid until the connection's next exchange.
-type Answer struct {
-	Status int
-	Body   []byte
-	// Null tells that the answer carried "Blobd-Resolution: null".
-	Null bool
-	// Took is the time from the first byte written to the last byte read.
-	Took time.Duration
-}
-
-// Conn is one keep-alive HTTP/1.1 connection. It is not safe for concurrent use.
-type Conn struct {
+// conn is the raw client: one connection and its buffers. A request leaves in
+// one write, and nothing is allocated per exchange.
+type conn struct {
 	addr string
 	raw  net.Conn
 	in   *bufio.Reader
@@ -40,13 +23,13 @@ type Conn struct {
 	body bytes.Buffer
 }
 
-// Dial connects to addr ("host:port").
-func Dial(ctx context.Context, addr string) (*Conn, error) {
-	c := &Conn{addr: addr, in: bufio.NewReaderSize(nil, 32<<10)}
+// Raw is the cheap driver: HTTP/1.1 straight on a TCP connection.
+func Raw(ctx context.Context, addr string) (Client, error) {
+	c := &conn{addr: addr, in: bufio.NewReaderSize(nil, 32<<10)}
 	return c, c.redial(ctx)
 }
 
-func (c *Conn) redial(ctx context.Context) error {
+func (c *conn) redial(ctx context.Context) error {
 	raw, err := (&net.Dialer{Timeout: 10 * time.Second}).DialContext(ctx, "tcp", c.addr)
 	if err != nil {
 		return fmt.Errorf("dial: %w", err)
@@ -56,19 +39,14 @@ func (c *Conn) redial(ctx context.Context) error {
 	return nil
 }
 
-// Close ends the connection.
-func (c *Conn) Close() error { return c.raw.Close() }
+func (c *conn) Close() error { return c.raw.Close() }
 
-// SetDeadline bounds every exchange that follows.
-func (c *Conn) SetDeadline(t time.Time) error { return c.raw.SetDeadline(t) }
+func (c *conn) SetDeadline(t time.Time) error { return c.raw.SetDeadline(t) }
 
-// Do sends one request and reads its whole answer. head is everything between
-// the request line's start and the last header's CRLF; Do adds Content-Length
-// (unless body is nil) and the empty line. A connection that the server asked to
-// close is replaced before the next exchange; a failed exchange is never sent
-// again, since a repeat would be measured as if it were the first.
-func (c *Conn) Do(head, body []byte) (Answer, error) {
-	c.out = append(c.out[:0], head...)
+// Do writes the request and reads its whole answer. A connection that the server
+// asked to close is replaced before the next exchange.
+func (c *conn) Do(r *Request, body []byte) (Answer, error) {
+	c.out = append(c.out[:0], r.rawHead()...)
 	if body != nil {
 		c.out = append(c.out, "Content-Length: "...)
 		c.out = strconv.AppendInt(c.out, int64(len(body)), 10)
@@ -93,7 +71,7 @@ func (c *Conn) Do(head, body []byte) (Answer, error) {
 	return ans, nil
 }
 
-func (c *Conn) read() (ans Answer, closing bool, err error) {
+func (c *conn) read() (ans Answer, closing bool, err error) {
 	line, err := c.in.ReadSlice('\n')
 	if err != nil {
 		return ans, false, err
@@ -124,7 +102,7 @@ type headers struct {
 	null    bool
 }
 
-func (c *Conn) readHeaders() (headers, error) {
+func (c *conn) readHeaders() (headers, error) {
 	h := headers{length: -1}
 	for {
 		line, err := c.in.ReadSlice('\n')
@@ -163,7 +141,7 @@ func is(got []byte, lower string) bool {
 	return len(got) == len(lower) && bytes.EqualFold(got, []byte(lower))
 }
 
-func (c *Conn) readBody(h headers) ([]byte, error) {
+func (c *conn) readBody(h headers) ([]byte, error) {
 	c.body.Reset()
 	switch {
 	case h.chunked:
@@ -182,7 +160,7 @@ func (c *Conn) readBody(h headers) ([]byte, error) {
 	return b, err
 }
 
-func (c *Conn) readChunked() ([]byte, error) {
+func (c *conn) readChunked() ([]byte, error) {
 	if _, err := c.body.ReadFrom(io.LimitReader(httputil.NewChunkedReader(c.in), maxAnswer)); err != nil {
 		return nil, err
 	}

@@ -12,17 +12,18 @@ import (
 
 // Op does one operation on a client's own connection and returns how long the
 // server took for it. An answer other than the one expected is an error.
-type Op func(c *Conn) (time.Duration, error)
+type Op func(c Client) (time.Duration, error)
 
 // Cell is one measurement: some clients doing one operation against one server.
 type Cell struct {
+	Driver   Driver
 	Addr     string // host:port
 	Clients  int
 	Warmup   time.Duration // not measured
 	Duration time.Duration // measured
 	// New makes the operation of one client, numbered from 0. It may prepare
 	// what the operation needs; that is done before the clock starts.
-	New func(ctx context.Context, client int, c *Conn) (Op, error)
+	New func(ctx context.Context, client int, c Client) (Op, error)
 	// CPU returns the processor time that the server has used so far.
 	CPU func() (time.Duration, error)
 	// OwnCPU returns the same for the load itself.
@@ -67,21 +68,21 @@ func Run(ctx context.Context, cell Cell) (Result, error) {
 	return summarise(clients, cell.Duration, used), nil
 }
 
-type client struct {
+type worker struct {
 	number int
-	conn   *Conn
+	conn   Client
 	op     Op
 	took   []time.Duration
 }
 
-func prepare(ctx context.Context, cell Cell) ([]*client, error) {
-	var clients []*client
+func prepare(ctx context.Context, cell Cell) ([]*worker, error) {
+	var clients []*worker
 	for i := range cell.Clients {
-		conn, err := Dial(ctx, cell.Addr)
+		conn, err := cell.Driver(ctx, cell.Addr)
 		if err != nil {
 			return clients, err
 		}
-		c := &client{number: i, conn: conn}
+		c := &worker{number: i, conn: conn}
 		clients = append(clients, c)
 		if c.op, err = cell.New(ctx, i, conn); err != nil {
 			return clients, fmt.Errorf("prepare client %d: %w", i, err)
@@ -95,7 +96,7 @@ func prepare(ctx context.Context, cell Cell) ([]*client, error) {
 
 // loop repeats the operation until to. An operation counts when it ran wholly
 // inside the measured time.
-func (c *client) loop(ctx context.Context, from, to time.Time) error {
+func (c *worker) loop(ctx context.Context, from, to time.Time) error {
 	for ctx.Err() == nil {
 		start := time.Now()
 		if !start.Before(to) {
@@ -138,7 +139,7 @@ func (cell Cell) usageAt(ctx context.Context, at time.Time) (used usage, err err
 	return used, nil
 }
 
-func summarise(clients []*client, span time.Duration, used usage) Result {
+func summarise(clients []*worker, span time.Duration, used usage) Result {
 	var took []time.Duration
 	for _, c := range clients {
 		took = append(took, c.took...)

@@ -72,33 +72,34 @@ func BuildBlobd(ctx context.Context, root, dir string) (string, error) {
 	return binary, nil
 }
 
-func (b *Blobd) head(method, path, contentType string) []byte {
-	h := fmt.Appendf(nil, "%s %s HTTP/1.1\r\nHost: %s\r\nAuthorization: Bearer %s\r\n", method, path, b.Addr, b.token)
+func (b *Blobd) request(method, target, contentType string) *load.Request {
+	r := &load.Request{Method: method, Host: b.Addr, Target: target}
+	r.Header = append(r.Header, load.Field{Name: "Authorization", Value: "Bearer " + b.token})
 	if contentType != "" {
-		h = fmt.Appendf(h, "Content-Type: %s\r\n", contentType)
+		r.Header = append(r.Header, load.Field{Name: "Content-Type", Value: contentType})
 	}
-	return h
+	return r
 }
 
 const text, jsonType = "text/plain; charset=utf-8", "application/json"
 
-func (b *Blobd) putHead(execution string) []byte {
-	return b.head("POST", "/v1/executions/"+execution+"/blobs?stepId=turn:1:model&attempt=1", text)
+func (b *Blobd) put(execution string) *load.Request {
+	return b.request("POST", "/v1/executions/"+execution+"/blobs?stepId=turn:1:model&attempt=1", text)
 }
 
 // Put stores new bodies, each client in one execution of its own.
-func (b *Blobd) Put(_ context.Context, seed uint64, client int, _ *load.Conn) (load.Op, error) {
-	return putOp(seed, client, b.putHead(fmt.Sprintf("%s-put-%x-%d", b.run, seed, client))), nil
+func (b *Blobd) Put(_ context.Context, seed uint64, client int, _ load.Client) (load.Op, error) {
+	return putOp(seed, client, b.put(fmt.Sprintf("%s-put-%x-%d", b.run, seed, client))), nil
 }
 
 // PutNew stores every body in an execution that was never seen before.
-func (b *Blobd) PutNew(_ context.Context, seed uint64, client int, _ *load.Conn) (load.Op, error) {
+func (b *Blobd) PutNew(_ context.Context, seed uint64, client int, _ load.Client) (load.Op, error) {
 	prefix := fmt.Sprintf("%s-new-%x-%d-", b.run, seed, client)
-	return putEachOp(seed, client, func(turn int) []byte { return b.putHead(fmt.Sprint(prefix, turn)) }), nil
+	return putEachOp(seed, client, func(turn int) (*load.Request, error) { return b.put(fmt.Sprint(prefix, turn)), nil }), nil
 }
 
 // Get reads what the client stored before, one blob after the other.
-func (b *Blobd) Get(_ context.Context, client int, c *load.Conn) (load.Op, error) {
+func (b *Blobd) Get(_ context.Context, client int, c load.Client) (load.Op, error) {
 	execution := b.readExecution(client)
 	bodies := clientBodies(client)
 	refs, err := b.fill(c, execution, bodies)
@@ -107,13 +108,13 @@ func (b *Blobd) Get(_ context.Context, client int, c *load.Conn) (load.Op, error
 	}
 	all := make([]stored, len(refs))
 	for i, ref := range refs {
-		all[i] = stored{b.head("GET", "/v1/executions/"+execution+"/blobs/"+ref, ""), bodies[i]}
+		all[i] = stored{b.request("GET", "/v1/executions/"+execution+"/blobs/"+ref, ""), bodies[i]}
 	}
 	return getOp(all), nil
 }
 
 // Batch reads all that the client stored before in one batch resolve.
-func (b *Blobd) Batch(_ context.Context, client int, c *load.Conn) (load.Op, error) {
+func (b *Blobd) Batch(_ context.Context, client int, c load.Client) (load.Op, error) {
 	execution := b.readExecution(client)
 	refs, err := b.fill(c, execution, clientBodies(client))
 	if err != nil {
@@ -122,29 +123,29 @@ func (b *Blobd) Batch(_ context.Context, client int, c *load.Conn) (load.Op, err
 	type part struct {
 		Ref string `json:"ref"`
 	}
-	request := struct {
+	wanted := struct {
 		Parts []part `json:"parts"`
 	}{}
 	for _, ref := range refs {
-		request.Parts = append(request.Parts, part{ref})
+		wanted.Parts = append(wanted.Parts, part{ref})
 	}
-	body, err := json.Marshal(request)
+	body, err := json.Marshal(wanted)
 	if err != nil {
 		return nil, err
 	}
-	head := b.head("POST", "/v1/executions/"+execution+"/resolve", jsonType)
-	return batchOp(head, body, []byte(`"firstHole":null`)), nil
+	request := b.request("POST", "/v1/executions/"+execution+"/resolve", jsonType)
+	return batchOp(request, body, []byte(`"firstHole":null`)), nil
 }
 
 func (b *Blobd) readExecution(client int) string { return fmt.Sprintf("%s-read-%d", b.run, client) }
 
 // fill puts bodies into execution and returns their refs. A repeat stores
 // nothing new and has the same refs, so every cell may call it.
-func (b *Blobd) fill(c *load.Conn, execution string, bodies [][]byte) ([]string, error) {
-	head := b.putHead(execution)
+func (b *Blobd) fill(c load.Client, execution string, bodies [][]byte) ([]string, error) {
+	put := b.put(execution)
 	refs := make([]string, len(bodies))
 	for i, body := range bodies {
-		ans, err := c.Do(head, body)
+		ans, err := c.Do(put, body)
 		if err != nil {
 			return nil, err
 		}

@@ -80,27 +80,27 @@ func StartFloor(ctx context.Context, dir string, command ...string) (*Floor, err
 	return &Floor{p}, nil
 }
 
-func (f *Floor) head(method, path string) []byte {
-	return fmt.Appendf(nil, "%s %s HTTP/1.1\r\nHost: %s\r\n", method, path, f.Addr)
+func (f *Floor) request(method, target string) *load.Request {
+	return &load.Request{Method: method, Host: f.Addr, Target: target}
 }
 
 // Put stores nothing, again and again.
-func (f *Floor) Put(_ context.Context, seed uint64, client int, _ *load.Conn) (load.Op, error) {
-	return putOp(seed, client, f.head("POST", fmt.Sprintf("/v1/executions/floor-%d/blobs", client))), nil
+func (f *Floor) Put(_ context.Context, seed uint64, client int, _ load.Client) (load.Op, error) {
+	return putOp(seed, client, f.request("POST", fmt.Sprintf("/v1/executions/floor-%d/blobs", client))), nil
 }
 
 // Get asks for the one body there is.
-func (f *Floor) Get(_ context.Context, client int, c *load.Conn) (load.Op, error) {
-	head := f.head("GET", fmt.Sprintf("/v1/executions/floor-%d/blobs/sha256:%064d", client, client))
-	first, err := c.Do(head, nil)
+func (f *Floor) Get(_ context.Context, client int, c load.Client) (load.Op, error) {
+	request := f.request("GET", fmt.Sprintf("/v1/executions/floor-%d/blobs/sha256:%064d", client, client))
+	first, err := c.Do(request, nil)
 	if err != nil {
 		return nil, err
 	}
-	return getOp([]stored{{head, bytes.Clone(first.Body)}}), nil
+	return getOp([]stored{{request, bytes.Clone(first.Body)}}), nil
 }
 
 // Batch asks for BatchParts bodies in one answer.
-func (f *Floor) Batch(_ context.Context, client int, _ *load.Conn) (load.Op, error) {
-	head := f.head("POST", fmt.Sprintf("/v1/executions/floor-%d/resolve", client))
-	return batchOp(head, make([]byte, 100*BatchParts), nil), nil
+func (f *Floor) Batch(_ context.Context, client int, _ load.Client) (load.Op, error) {
+	request := f.request("POST", fmt.Sprintf("/v1/executions/floor-%d/resolve", client))
+	return batchOp(request, make([]byte, 100*BatchParts), nil), nil
 }

@@ -113,19 +113,14 @@ func (m *MinIO) awaitReady(ctx context.Context) error {
 }
 
 // Put stores new bodies under new names.
-func (m *MinIO) Put(ctx context.Context, seed uint64, client int, _ *load.Conn) (load.Op, error) {
-	if _, err := m.sign(ctx, http.MethodPut, "probe"); err != nil {
-		return nil, err
-	}
-	return putEachOp(seed, client, func(turn int) []byte {
-		// Signing is arithmetic on values that just worked: it cannot fail here.
-		head, _ := m.sign(ctx, http.MethodPut, fmt.Sprintf("put-%x-%d/%d", seed, client, turn))
-		return head
+func (m *MinIO) Put(ctx context.Context, seed uint64, client int, _ load.Client) (load.Op, error) {
+	return putEachOp(seed, client, func(turn int) (*load.Request, error) {
+		return m.sign(ctx, http.MethodPut, fmt.Sprintf("put-%x-%d/%d", seed, client, turn))
 	}), nil
 }
 
 // Get reads what the client stored before, one object after the other.
-func (m *MinIO) Get(ctx context.Context, client int, c *load.Conn) (load.Op, error) {
+func (m *MinIO) Get(ctx context.Context, client int, c load.Client) (load.Op, error) {
 	bodies := clientBodies(client)
 	all := make([]stored, len(bodies))
 	for i, body := range bodies {
@@ -150,13 +145,13 @@ func (m *MinIO) Get(ctx context.Context, client int, c *load.Conn) (load.Op, err
 	return getOp(all), nil
 }
 
-// sign returns the head of a presigned request.
-func (m *MinIO) sign(ctx context.Context, method, name string) ([]byte, error) {
+// sign returns a presigned request.
+func (m *MinIO) sign(ctx context.Context, method, name string) (*load.Request, error) {
 	u, err := m.client.Presign(ctx, method, bucket, name, signedFor, url.Values{})
 	if err != nil {
 		return nil, fmt.Errorf("presign: %w", err)
 	}
-	return fmt.Appendf(nil, "%s %s HTTP/1.1\r\nHost: %s\r\n", method, u.RequestURI(), m.Addr), nil
+	return &load.Request{Method: method, Host: m.Addr, Target: u.RequestURI()}, nil
 }
 
 // freeAddr returns an address on the loopback that was free a moment ago.

@@ -17,22 +17,26 @@ const PerClient = BatchParts
 
 // stored is one stored body and the request that returns it.
 type stored struct {
-	head []byte
-	body []byte
+	request *load.Request
+	body    []byte
 }
 
-// putOp sends a new body with the same head each time.
-func putOp(seed uint64, client int, head []byte) load.Op {
-	return putEachOp(seed, client, func(int) []byte { return head })
+// putOp sends a new body with the same request each time.
+func putOp(seed uint64, client int, request *load.Request) load.Op {
+	return putEachOp(seed, client, func(int) (*load.Request, error) { return request, nil })
 }
 
-// putEachOp sends a new body with the head of its turn each time.
-func putEachOp(seed uint64, client int, head func(turn int) []byte) load.Op {
+// putEachOp sends a new body with the request of its turn each time.
+func putEachOp(seed uint64, client int, request func(turn int) (*load.Request, error)) load.Op {
 	bodies, body, turn := load.NewBodies(seed, client), make([]byte, load.BodySize), 0
-	return func(c *load.Conn) (time.Duration, error) {
+	return func(c load.Client) (time.Duration, error) {
 		bodies.Fill(body)
 		turn++
-		ans, err := c.Do(head(turn), body)
+		r, err := request(turn)
+		if err != nil {
+			return 0, err
+		}
+		ans, err := c.Do(r, body)
 		if err != nil {
 			return 0, err
 		}
@@ -47,10 +51,10 @@ func putEachOp(seed uint64, client int, head func(turn int) []byte) load.Op {
 // getOp reads what is stored, one after the other, and compares every byte.
 func getOp(all []stored) load.Op {
 	turn := 0
-	return func(c *load.Conn) (time.Duration, error) {
+	return func(c load.Client) (time.Duration, error) {
 		want := all[turn%len(all)]
 		turn++
-		ans, err := c.Do(want.head, nil)
+		ans, err := c.Do(want.request, nil)
 		if err != nil {
 			return 0, err
 		}
@@ -65,9 +69,9 @@ func getOp(all []stored) load.Op {
 }
 
 // batchOp asks for BatchParts bodies; mark must be part of a complete answer.
-func batchOp(head, request, mark []byte) load.Op {
-	return func(c *load.Conn) (time.Duration, error) {
-		ans, err := c.Do(head, request)
+func batchOp(request *load.Request, body, mark []byte) load.Op {
+	return func(c load.Client) (time.Duration, error) {
+		ans, err := c.Do(request, body)
 		if err != nil {
 			return 0, err
 		}

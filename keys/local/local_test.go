@@ -165,6 +165,14 @@ func TestALinkIsDenied(t *testing.T) {
 	wantError(t, err, blobd.ErrDenied)
 }
 
+func TestAFolderInItsPlaceIsDenied(t *testing.T) {
+	path := keyringPath(t)
+	must(t, os.MkdirAll(filepath.Dir(path), 0o700))
+	must(t, os.Mkdir(path, 0o600))
+	_, err := Open(path, Options{Create: true})
+	wantError(t, err, blobd.ErrDenied)
+}
+
 func TestASecondOpenIsAConflict(t *testing.T) {
 	k := openNew(t)
 	_, err := Open(k.path, Options{})

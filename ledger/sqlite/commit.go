@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/blobd/blobd"
 	"github.com/blobd/blobd/ledger"
@@ -25,7 +26,7 @@ func (l *Ledger) Commit(ctx context.Context, c ledger.Capture) (ledger.Committed
 		err = checkCapture(&c)
 	}
 	if err == nil {
-		err = l.commits.do(ctx, &item)
+		err = l.commits.Do(ctx, &item)
 	}
 	if err == nil {
 		err = item.err
@@ -53,11 +54,18 @@ func checkCapture(c *ledger.Capture) error {
 	return nil
 }
 
+// batchWait is how long a batch waits for the writer.
+const batchWait = 5 * time.Second
+
 // commitBatch runs captures in one transaction: one that is refused leaves the
 // others whole; when the engine fails, none happened as far as anyone can say.
 func (l *Ledger) commitBatch(items []*commit) {
-	ctx := context.Background() // a batch belongs to no single caller
+	// A batch belongs to no single caller, so it waits for the writer by a bound
+	// of its own.
+	ctx, cancel := context.WithTimeout(context.Background(), batchWait)
+	defer cancel()
 	err := l.withWriter(ctx, func(w *conn) (bool, error) {
+		ctx := context.Background() // once begun it runs to its end
 		broken, err := l.transact(ctx, w, func(w *conn) error { return l.applyAll(ctx, w, items) })
 		if errors.Is(err, errNothing) {
 			err = nil

@@ -20,6 +20,7 @@ import (
 	"time"
 
 	"github.com/blobd/blobd"
+	"github.com/blobd/blobd/internal/groupcommit"
 	"github.com/blobd/blobd/ledger"
 )
 
@@ -38,7 +39,7 @@ type Ledger struct {
 	path    string
 	now     func() time.Time
 	lock    *os.File
-	commits *queue[commit]
+	commits *groupcommit.Group[*commit]
 
 	byRef, byRepeat lookupQueries
 
@@ -92,7 +93,7 @@ func open(path string, o Options) (*Ledger, error) {
 	}
 	l.byRef = makeLookupQueries("b.ref", "")
 	l.byRepeat = makeLookupQueries("b.repeat", " AND b.state IN (1, 2)")
-	l.commits = newQueue(o.MaxBatch, l.commitBatch)
+	l.commits = groupcommit.New(groupcommit.Limits{Items: o.MaxBatch}, nil, l.commitBatch)
 	if err := l.start(); err != nil {
 		return nil, errors.Join(err, lock.Close())
 	}

@@ -1,0 +1,39 @@
+# blobd. `make` lists what there is.
+SHELL := bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+
+DATA ?= .cache/data
+LISTEN ?= 127.0.0.1:8080
+
+.PHONY: help build run demo test short check fuzz bench clean
+
+help: ## list the targets
+	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## (.*)/  make \1\t\2/' | expand -t 16
+
+build: ## build the static binary bin/blobd
+	CGO_ENABLED=0 go build -trimpath -o bin/blobd ./cmd/blobd
+
+run: build ## serve on $(LISTEN) from the data folder $(DATA)
+	bin/blobd serve --data-dir $(DATA) --listen $(LISTEN)
+
+demo: build ## show put, resolve, null and erase on a throw-away service
+	bin/blobd demo
+
+test: ## install what the tests need once, then run everything: race, integration, fuzzers
+	scripts/test
+
+short: ## the tests of the module without race detector and fuzzing
+	go test ./...
+
+check: ## gofmt, vet, staticcheck, go.mod, imports
+	scripts/check
+
+fuzz: ## every fuzzer for FUZZTIME (default 30s)
+	FUZZTIME=$${FUZZTIME:-30s} scripts/fuzz
+
+bench: build ## figures beside a server that stores nothing and, if there is one, MinIO
+	cd bench && go run ./cmd/bench
+
+clean: ## remove what was built and the data folder of `make run`
+	rm -rf bin .cache

@@ -1,0 +1,188 @@
+package api
+
+import (
+	"context"
+	"errors"
+	"io"
+	"math/bits"
+	"net/http"
+	"os"
+	"sync"
+	"time"
+
+	"github.com/blobd/blobd/api/wire"
+)
+
+const (
+	// bodyGrace and bodyRate bound how long a body may take: grace, and its
+	// largest size at this many bytes a second. Answers are bounded alike.
+	bodyGrace = 30 * time.Second
+	bodyRate  = 64 << 10
+	// largeAnswer is the size past which an answer gets a deadline of its own.
+	largeAnswer = 64 << 10
+	// fullWait is how long a body waits for memory before 429.
+	fullWait = time.Second
+	// smallest and largest size classes of pooled buffers, as powers of two.
+	smallestClass = 12
+	largestClass  = 25
+)
+
+// buffers pools memory for bodies by size class. What was in one is wiped before
+// it is pooled.
+type buffers struct {
+	classes [largestClass - smallestClass + 1]sync.Pool
+}
+
+// buffer is pooled memory; its bytes are valid until it is released.
+type buffer struct {
+	b     []byte
+	class int // -1: not pooled
+}
+
+func newBuffers() *buffers {
+	p := new(buffers)
+	for i := range p.classes {
+		p.classes[i].New = func() any { return &buffer{make([]byte, 0, 1<<(smallestClass+i)), i} }
+	}
+	return p
+}
+
+// take returns an empty buffer for at least n bytes.
+func (p *buffers) take(n int64) *buffer {
+	class := max(bits.Len64(uint64(max(n, 1)-1))-smallestClass, 0)
+	if class >= len(p.classes) {
+		return &buffer{make([]byte, 0, n), -1}
+	}
+	return p.classes[class].Get().(*buffer)
+}
+
+// release wipes and pools a buffer.
+func (p *buffers) release(b *buffer) {
+	clear(b.b)
+	if b.class < 0 {
+		return
+	}
+	b.b = b.b[:0]
+	p.classes[b.class].Put(b)
+}
+
+// withBody reads the body, at most limit bytes, hands it to use, and wipes it.
+// what use is given is valid until use returns.
+func (a *API) withBody(c *call, limit int64, use func(body []byte) error) error {
+	if err := c.refuseEncoding(); err != nil {
+		return err
+	}
+	size := c.r.ContentLength
+	if size > limit {
+		return errBodyTooLarge(limit)
+	}
+	if size < 0 {
+		size = limit // of unknown length
+	}
+	if !a.reserve(c, size) {
+		return refuse(wire.CodeRateLimited, "too many bytes are in flight; try again")
+	}
+	defer a.bodies.Release(size)
+	b, err := a.readBody(c, limit)
+	defer a.buffers.release(b)
+	if err != nil {
+		return err
+	}
+	return use(b.b)
+}
+
+func errBodyTooLarge(limit int64) error {
+	return refuse(wire.CodeTooLarge, "the body has more than %d bytes", limit)
+}
+
+// reserve waits a moment for the memory of a body.
+func (a *API) reserve(c *call, size int64) bool {
+	if a.bodies.TryAcquire(size) {
+		return true
+	}
+	ctx, cancel := context.WithTimeout(c.r.Context(), fullWait)
+	defer cancel()
+	return a.bodies.Acquire(ctx, size) == nil
+}
+
+// readBody reads the whole body. A body that ends before its Content-Length, or
+// does not arrive in time, is refused.
+func (a *API) readBody(c *call, limit int64) (*buffer, error) {
+	size := c.r.ContentLength
+	if size == 0 {
+		return a.buffers.take(0), nil
+	}
+	c.allowRead(limit)
+	if size < 0 {
+		return a.readUnsized(c, limit)
+	}
+	b := a.buffers.take(size)
+	b.b = b.b[:size]
+	if _, err := io.ReadFull(c.r.Body, b.b); err != nil {
+		return b, errBody(err, limit)
+	}
+	return b, nil
+}
+
+// readUnsized reads a body of unknown length into memory that grows.
+func (a *API) readUnsized(c *call, limit int64) (*buffer, error) {
+	body := http.MaxBytesReader(c.w, c.r.Body, limit)
+	b := a.buffers.take(0)
+	for {
+		if len(b.b) == cap(b.b) {
+			bigger := a.buffers.take(2 * int64(cap(b.b)))
+			bigger.b = append(bigger.b, b.b...)
+			a.buffers.release(b)
+			b = bigger
+		}
+		n, err := body.Read(b.b[len(b.b):cap(b.b)])
+		b.b = b.b[:len(b.b)+n]
+		if errors.Is(err, io.EOF) {
+			return b, nil
+		}
+		if err != nil {
+			return b, errBody(err, limit)
+		}
+	}
+}
+
+func errBody(err error, limit int64) error {
+	var tooLarge *http.MaxBytesError
+	switch {
+	case errors.As(err, &tooLarge):
+		return errBodyTooLarge(limit)
+	case errors.Is(err, os.ErrDeadlineExceeded):
+		return refuse(wire.CodeInvalid, "the body did not arrive in time; nothing was stored")
+	}
+	return refuse(wire.CodeInvalid, "the body ended before its announced length; nothing was stored")
+}
+
+// allowRead gives a body of up to n bytes its time. A transport without
+// deadlines has none.
+func (c *call) allowRead(n int64) {
+	if c.r.ContentLength > 0 {
+		n = c.r.ContentLength
+	}
+	_ = http.NewResponseController(c.w).SetReadDeadline(time.Now().Add(transferTime(n)))
+}
+
+// allowWrite gives an answer of n bytes its time.
+func (c *call) allowWrite(n int) {
+	_ = http.NewResponseController(c.w).SetWriteDeadline(time.Now().Add(transferTime(int64(n))))
+}
+
+func transferTime(n int64) time.Duration {
+	return bodyGrace + time.Duration(n)*time.Second/bodyRate
+}
+
+// withJSON reads and decodes a JSON body, hands both to use, and wipes the body.
+// The Content-Type is not looked at: a token in a header, not the type, is what
+// keeps foreign pages out.
+func (a *API) withJSON(c *call, v any, use func(body []byte) error) error {
+	return a.withBody(c, a.MaxJSON, func(body []byte) error {
+		if err := decodeJSON("body", body, '{', v); err != nil {
+			return err
+		}
+		return use(body)
+	})
+}

@@ -1,0 +1,157 @@
+package api
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"net/http"
+	"strings"
+
+	"github.com/blobd/blobd"
+	"github.com/blobd/blobd/api/wire"
+	"github.com/blobd/blobd/ledger"
+	"github.com/blobd/blobd/store"
+)
+
+// erase answers POST /v1/erasures.
+func (a *API) erase(c *call) error {
+	var q wire.EraseRequest
+	return a.withJSON(c, &q, func(body []byte) error {
+		r, err := c.eraseRequest(&q)
+		if err != nil {
+			return err
+		}
+		if q.DryRun {
+			return a.planErasure(c, r)
+		}
+		return a.once(c, body, func(ctx context.Context) (outcome, error) { return a.startErasure(ctx, r) })
+	})
+}
+
+func (a *API) startErasure(ctx context.Context, r store.EraseRequest) (outcome, error) {
+	e, err := a.Store.Erase(ctx, r)
+	if err != nil {
+		return outcome{}, err
+	}
+	return outcomeOf(http.StatusAccepted, pathErasures+"/"+e.ID, erasureOf(e, r.Refs))
+}
+
+func (a *API) planErasure(c *call, r store.EraseRequest) error {
+	plan, err := a.Store.PlanErasure(c.r.Context(), r)
+	if err != nil {
+		return err
+	}
+	tag, err := a.Store.Tag(c.r.Context(), r.Tenant, r.ExecutionID)
+	if err != nil {
+		return err
+	}
+	return c.reply(http.StatusOK, &wire.DryRun{Plan: planOf(plan, tag, len(r.Refs) > 0)})
+}
+
+// planOf counts a scope. The digest names the scope and the counts; holds and
+// floors do not exist in this version, so nothing is held.
+func planOf(p ledger.Plan, tag blobd.ExecutionTag, ofRefs bool) wire.Plan {
+	h := sha256.New()
+	_, _ = fmt.Fprintf(h, "blobd/v1/plan\n%s\n%t\n%d\n%d\n%d\n%d\n%d\n",
+		tag, ofRefs, p.Executions, p.Blobs, p.Bytes, p.AlreadyErased, p.NotFound)
+	return wire.Plan{
+		Digest: hex.EncodeToString(h.Sum(nil)), Executions: p.Executions, Blobs: p.Blobs, Bytes: p.Bytes,
+		AlreadyErased: p.AlreadyErased, NotFound: p.NotFound,
+	}
+}
+
+// erasureOf is an erasure in the contract's words. refs are those of an erasure
+// of refs.
+func erasureOf(e ledger.Erasure, refs []blobd.Ref) *wire.Erasure {
+	out := &wire.Erasure{
+		ID: e.ID, State: string(e.State), Plan: planOf(e.Plan, e.Scope.Tag, e.OfRefs),
+		Progress: wire.Progress{
+			KeysDestroyed: e.Progress.KeysDestroyed, ObjectsDeleted: e.Progress.ObjectsDeleted,
+			VersionsDeleted: e.Progress.VersionsDeleted, Failed: e.Progress.Failed, Remaining: e.Progress.Remaining,
+		},
+		RequestedBy: e.RequestedBy, ApprovedBy: []string{},
+		ReceivedAt: timeOrNull(e.ReceivedAt), DueAt: timeOrNull(e.DueAt), ErasedAt: timeOrNull(e.ErasedAt),
+	}
+	if e.State != ledger.ErasureErased { // nothing is proved absent before the end
+		out.Progress.Remaining = max(out.Progress.Remaining, e.Plan.Blobs)
+	}
+	item := wire.ErasureItem{State: out.State}
+	if e.Scope.ExecutionID != "" {
+		item.ExecutionID = &e.Scope.ExecutionID
+	}
+	if !e.OfRefs {
+		out.Items = []wire.ErasureItem{item}
+		return out
+	}
+	for _, ref := range refs {
+		item.Ref = ref.String()
+		out.Items = append(out.Items, item)
+	}
+	return out
+}
+
+// erasure answers GET /v1/erasures/{id}.
+func (a *API) erasure(c *call) error {
+	id := c.r.PathValue("id")
+	if err := blobd.CheckName("id", id); err != nil {
+		return invalid(err)
+	}
+	if err := a.Store.Serving(); err != nil {
+		return err
+	}
+	e, err := a.Ledger.Erasure(c.r.Context(), c.who.tenant, id)
+	if err != nil {
+		return err
+	}
+	var refs []blobd.Ref
+	if e.OfRefs {
+		if refs, err = a.Ledger.ErasedRefs(c.r.Context(), e.ID); err != nil {
+			return err
+		}
+	}
+	return c.reply(http.StatusOK, erasureOf(e, refs))
+}
+
+// listErasures answers GET /v1/erasures.
+func (a *API) listErasures(c *call) error {
+	p, err := c.paging()
+	if err != nil {
+		return err
+	}
+	q := ledger.ErasureQuery{Tenant: c.who.tenant, State: ledger.ErasureState(c.param("state")), Limit: p.limit + 1}
+	if q.State != "" && !knownErasureState(q.State) {
+		return refuse(wire.CodeInvalid, "state: not a state of an erasure")
+	}
+	if p.after != "" {
+		if q.Before.FencedAt, q.Before.ID, err = readTimedKey(p.after); err != nil {
+			return err
+		}
+	}
+	if strings.HasPrefix(c.r.Header.Get("Accept"), "text/csv") {
+		return refuse(wire.CodeNotImplemented, "this version does not write CSV yet: Accept application/json")
+	}
+	if err := a.Store.Serving(); err != nil {
+		return err
+	}
+	rows, err := a.Ledger.ListErasures(c.r.Context(), q)
+	if err != nil {
+		return err
+	}
+	rows, next := cut(rows, p.limit, func(e ledger.Erasure) string { return timedKey(e.FencedAt, e.ID) })
+	out := &wire.Erasures{Items: make([]wire.Erasure, len(rows)), Next: next}
+	for i, e := range rows {
+		out.Items[i] = *erasureOf(e, nil)
+		out.Items[i].Items = nil
+	}
+	return c.reply(http.StatusOK, out)
+}
+
+func knownErasureState(s ledger.ErasureState) bool {
+	switch s {
+	case ledger.ErasureAwaiting, ledger.ErasureGrace, ledger.ErasureRunning, ledger.ErasureDeferred,
+		ledger.ErasureErased, ledger.ErasurePartial, ledger.ErasureDenied, ledger.ErasureCancelled:
+		return true
+	}
+	return false
+}

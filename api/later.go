@@ -1,0 +1,83 @@
+package api
+
+// laterRoutes are the routes of the contract that this version does not have
+// yet. They check the role and answer 501.
+func laterRoutes() []route {
+	var table []route
+	add := func(roles roleSet, path string, methods ...string) {
+		for _, m := range methods {
+			table = append(table, route{method: m, path: path, id: laterID(m, path), about: "not in this version", roles: roles})
+		}
+	}
+	collection := func(roles roleSet, path string, methods ...string) {
+		for _, m := range methods {
+			switch m {
+			case "POST":
+				add(roles, path, m)
+			case "GET":
+				add(roles, path, m)
+				add(roles, path+"/{id}", m)
+			default:
+				add(roles, path+"/{id}", m)
+			}
+		}
+	}
+
+	add(runtimeRole, pathExecution+"/end", "POST")
+	add(runtimeRole, pathExecution+"/occurrences", "POST")
+	add(runtimeRole|auditorRole, pathExecution+"/usage", "GET")
+	add(runtimeRole, pathExecution+"/continuation", "PUT", "GET", "DELETE")
+	add(runtimeRole, pathExecution+"/steps/{stepId}/live", "POST", "GET")
+	add(dpoRole|auditorRole|operatorRole, "/v1/blobs/{ref}/explain", "GET")
+
+	add(approverRole, pathErasure+"/approve", "POST")
+	add(approverRole, pathErasure+"/deny", "POST")
+	add(dpoRole, pathErasure+"/cancel", "POST")
+	add(dpoRole|auditorRole, pathErasure+"/certificate", "GET")
+	add(dpoRole, pathErasure+"/clock", "POST")
+	collection(holdsRole, "/v1/holds", "POST", "DELETE")
+	collection(holdsRole|dpoRole, "/v1/holds", "GET")
+	add(dpoRole, "/v1/policies/{class}", "GET", "PUT", "DELETE")
+	add(dpoRole, "/v1/policies/{class}/simulate", "POST")
+	collection(dpoRole, "/v1/restrictions", "POST", "DELETE")
+	collection(dpoRole, "/v1/suppressions", "GET", "POST", "DELETE")
+	add(dpoRole, "/v1/reports/{report}", "GET")
+	add(dpoRole|operatorRole, "/v1/debt", "GET")
+	collection(dpoRole, "/v1/webhooks", "GET", "POST", "DELETE")
+	add(dpoRole, "/v1/webhooks/{id}/replay", "POST")
+	add(operatorRole, "/v1/sweeps", "POST")
+	collection(operatorRole|dpoRole, "/v1/sweeps", "GET")
+
+	add(adminRole, pathTenant, "DELETE")
+	add(adminRole, pathTenant+"/capture-mode", "PUT")
+
+	for _, what := range []string{"checkpoint", "tile/{path...}", "entries", "proof", "key"} {
+		add(auditorRole|operatorRole, "/v1/evidence/"+what, "GET")
+	}
+	add(anyRole, "/console", "GET")
+	return table
+}
+
+// laterID makes an operation id of a method and a path.
+func laterID(method, path string) string {
+	id := []byte(method)
+	for i := range len(id) {
+		id[i] |= 0x20
+	}
+	upper := true
+	for i := range len(path) {
+		c := path[i]
+		if c < 'a' || c > 'z' {
+			if c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' {
+				id = append(id, c)
+			}
+			upper = true
+			continue
+		}
+		if upper {
+			c &^= 0x20
+		}
+		id, upper = append(id, c), false
+	}
+	return string(id)
+}

@@ -1,0 +1,197 @@
+package main
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/blobd/blobd"
+	"github.com/blobd/blobd/api"
+	"github.com/blobd/blobd/backends"
+	backendfs "github.com/blobd/blobd/backends/fs"
+	backendmem "github.com/blobd/blobd/backends/mem"
+	"github.com/blobd/blobd/evidence"
+	"github.com/blobd/blobd/keys"
+	"github.com/blobd/blobd/keys/local"
+	"github.com/blobd/blobd/ledger"
+	"github.com/blobd/blobd/ledger/sqlite"
+	"github.com/blobd/blobd/resolver"
+	"github.com/blobd/blobd/retention"
+	"github.com/blobd/blobd/store"
+)
+
+// Names in the data folder.
+const (
+	ledgerFile  = "ledger.db"
+	keyringFile = "keyring.json"
+	objectsDir  = "objects"
+	tokenFile   = "admin.token"
+)
+
+// core is everything that works on one data folder, wired and not started. This
+// file is the only place that names drivers.
+type core struct {
+	config   config
+	identity ledger.Identity // as it was found
+	ledger   ledger.Ledger
+	keys     *keys.Core
+	store    *store.Store
+	journal  *evidence.Journal
+	closers  []io.Closer
+}
+
+// ends of a failed build are closed in the reverse order of their making.
+func (c *core) Close() error {
+	var errs []error
+	for i := len(c.closers) - 1; i >= 0; i-- {
+		errs = append(errs, c.closers[i].Close())
+	}
+	c.closers = nil
+	return errors.Join(errs...)
+}
+
+// buildCore opens the data folder. A folder in use by another process is
+// ErrConflict.
+func buildCore(ctx context.Context, cfg config, now func() time.Time, log *slog.Logger) (_ *core, err error) {
+	c := &core{config: cfg}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, c.Close())
+		}
+	}()
+	if err := makeFolder(cfg.DataDir); err != nil {
+		return nil, fmt.Errorf("data folder: %w", err)
+	}
+	if err := c.openLedger(ctx, now); err != nil {
+		return nil, err
+	}
+	if err := c.openKeys(now); err != nil {
+		return nil, err
+	}
+	places, err := c.openPlaces(now)
+	if err != nil {
+		return nil, err
+	}
+	c.journal = evidence.NewJournal(c.ledger, places...)
+	c.store = store.New(store.Config{
+		Ledger: c.ledger, Objects: places[0], Keys: c.keys, Journal: c.journal,
+		Now: now, Random: rand.Reader, PutMargin: cfg.PutMargin, CacheBytes: cfg.CacheBytes, Log: log,
+	})
+	return c, nil
+}
+
+func (c *core) openLedger(ctx context.Context, now func() time.Time) error {
+	l, err := sqlite.Open(filepath.Join(c.config.DataDir, ledgerFile), sqlite.Options{Now: now})
+	if errors.Is(err, blobd.ErrConflict) {
+		return fmt.Errorf("data folder %s: %w", c.config.DataDir, err)
+	}
+	if err != nil {
+		return err
+	}
+	c.ledger = l
+	c.closers = append(c.closers, l)
+	var id [16]byte
+	if _, err := io.ReadFull(rand.Reader, id[:]); err != nil {
+		return err
+	}
+	c.identity, err = l.Identity(ctx, hex.EncodeToString(id[:]))
+	return err
+}
+
+// openKeys makes a keyring only where the ledger never had one: to a ledger in
+// use, an absent keyring is lost.
+func (c *core) openKeys(now func() time.Time) error {
+	ring, err := local.Open(filepath.Join(c.config.DataDir, keyringFile), local.Options{
+		Create: !c.identity.Confirmed, Random: rand.Reader, Now: now,
+	})
+	if err != nil {
+		return err
+	}
+	c.closers = append(c.closers, ring)
+	c.keys = keys.NewCore(ring, keys.Options{CacheTTL: c.config.KeysTTL, Now: now, Random: rand.Reader})
+	return nil
+}
+
+// openPlaces opens the object store and, after it, the journal's second place.
+func (c *core) openPlaces(now func() time.Time) ([]backends.Store, error) {
+	if c.config.Backend == "mem" {
+		return c.withSecond([]backends.Store{backendmem.New(now)}, now)
+	}
+	objects, err := c.openFolder(filepath.Join(c.config.DataDir, objectsDir), now)
+	if err != nil {
+		return nil, err
+	}
+	return c.withSecond([]backends.Store{objects}, now)
+}
+
+func (c *core) withSecond(places []backends.Store, now func() time.Time) ([]backends.Store, error) {
+	if c.config.JournalDir == "" {
+		return places, nil
+	}
+	second, err := c.openFolder(c.config.JournalDir, now)
+	if err != nil {
+		return nil, fmt.Errorf("second place of the journal: %w", err)
+	}
+	return append(places, second), nil
+}
+
+func (c *core) openFolder(dir string, now func() time.Time) (backends.Store, error) {
+	s, err := backendfs.Open(dir, backendfs.Options{Now: now})
+	if err != nil {
+		return nil, err
+	}
+	c.closers = append(c.closers, s)
+	return s, nil
+}
+
+// service is a core with what serves it.
+type service struct {
+	*core
+	api      *api.API
+	erasures *retention.Erasures
+	marks    *retention.Marks
+}
+
+func buildService(c *core, now func() time.Time, log *slog.Logger) (*service, error) {
+	owner := make([]byte, 8)
+	if _, err := io.ReadFull(rand.Reader, owner); err != nil {
+		return nil, err
+	}
+	s := &service{
+		core:     c,
+		erasures: retention.NewErasures(c.store, c.ledger, hex.EncodeToString(owner), now, log),
+		marks:    retention.NewMarks(c.store, c.journal, now, log),
+	}
+	var err error
+	s.api, err = api.New(api.Config{
+		Store: waking{c.store, s.erasures},
+		Resolver: resolver.New(c.store, c.ledger, resolver.Options{
+			MaxBytes: c.config.MaxBatch, Now: now, Random: rand.Reader, Log: log,
+		}),
+		Ledger: c.ledger, Keys: c.keys.Stats, Now: now, Random: rand.Reader, Log: log,
+		TokenCache: c.config.TokenCache, MaxBlob: c.config.MaxBlob, MaxBatch: c.config.MaxBatch,
+		MaxJSON: c.config.MaxBody, MaxInFlight: c.config.MaxInFlight,
+		HideMetrics: c.config.MetricsListen != "", Version: version(),
+	})
+	return s, err
+}
+
+// waking is the store, whose erasures begin their second half at once.
+type waking struct {
+	*store.Store
+	erasures *retention.Erasures
+}
+
+// Erase erases, and wakes the runner.
+func (w waking) Erase(ctx context.Context, r store.EraseRequest) (ledger.Erasure, error) {
+	e, err := w.Store.Erase(ctx, r)
+	w.erasures.Wake()
+	return e, err
+}

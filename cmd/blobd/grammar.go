@@ -1,0 +1,28 @@
+package main
+
+// grammar is the command line. A flag that is also a setting wins over the
+// environment and the file.
+type grammar struct {
+	Config    string `help:"YAML file with settings." type:"path" placeholder:"FILE"`
+	DataDir   string `help:"The data folder (default: blobd-data)." type:"path" placeholder:"DIR"`
+	Server    string `help:"The server that client commands talk to (default: http://127.0.0.1:8080)." placeholder:"URL"`
+	TokenFile string `help:"File with the token of client commands; else BLOBD_TOKEN, else the admin.token of the data folder." type:"path" placeholder:"FILE"`
+	Tenant    string `help:"Tenant to act for, where an admin token knows several." placeholder:"ID"`
+	JSON      bool   `name:"json" help:"Print one JSON value instead of text."`
+
+	Serve serveCmd `cmd:"" help:"Run the service."`
+	Demo  demoCmd  `cmd:"" help:"Show put, resolve, null and erase on a throw-away service."`
+
+	Put     putCmd     `cmd:"" help:"Keep one text of an execution."`
+	Capture captureCmd `cmd:"" help:"Keep the reasoning of one model call."`
+	Resolve resolveCmd `cmd:"" help:"Get the exact bytes behind a ref, or the definitive null."`
+	Read    readCmd    `cmd:"" help:"Read an execution's reasoning, on record."`
+	Erase   eraseCmd   `cmd:"" help:"Erase an execution, or refs of one; or follow an erasure."`
+
+	Token     tokenCmd  `cmd:"" help:"Create, list and revoke tokens."`
+	TenantCmd tenantCmd `cmd:"" name:"tenant" help:"Create and list tenants."`
+
+	Verify     verifyCmd     `cmd:"" help:"Check a stopped data folder: does every live row open?"`
+	ConfigTool configToolCmd `cmd:"" name:"config" help:"Check the configuration."`
+	Version    versionCmd    `cmd:"" help:"Print the version."`
+}

@@ -1,0 +1,265 @@
+package main
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/http/pprof"
+	"time"
+
+	"github.com/cenkalti/backoff/v5"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/blobd/blobd/api"
+)
+
+// Bounds of the end: requests drain, then workers stop; together they stay
+// below the 15 s of the contract.
+const (
+	drainTime = 10 * time.Second
+	stopTime  = 4 * time.Second
+)
+
+// startBackoff is the longest wait between two tries to become ready.
+const startBackoff = 10 * time.Second
+
+type serveCmd struct {
+	Listen      string `help:"HOST:PORT to serve on; port 0 takes a free one (default: 127.0.0.1:8080)." placeholder:"HOST:PORT"`
+	LogLevel    string `help:"debug, info, warn or error (default: info)." placeholder:"LEVEL"`
+	TLSCert     string `name:"tls-cert" help:"PEM file of the server's certificate." type:"path" placeholder:"FILE"`
+	TLSKey      string `name:"tls-key" help:"PEM file of its private key." type:"path" placeholder:"FILE"`
+	DebugListen string `help:"HOST:PORT for net/http/pprof; off unless given." placeholder:"HOST:PORT"`
+}
+
+// Run serves until the context ends.
+func (s serveCmd) Run(a *app) error {
+	cfg, err := a.config(map[string]string{
+		"listen": s.Listen, "logLevel": s.LogLevel, "debugListen": s.DebugListen,
+		"tls.cert": s.TLSCert, "tls.key": s.TLSKey,
+	})
+	if err != nil {
+		return err
+	}
+	log := a.log(cfg.LogLevel)
+	err = serve(a.ctx, cfg, log, func(url string) {
+		fmt.Fprintf(a.stdout, "listening on %s\n", url)
+	})
+	if err != nil {
+		log.Error("ended", "error", err)
+	}
+	return err
+}
+
+// serve runs the service until ctx ends, and ends it in order: refuse to be
+// chosen, drain requests, stop workers, close files. announce is called once,
+// with the URL, when the service answers. It returns nil after a clean end.
+func serve(ctx context.Context, cfg config, log *slog.Logger, announce func(url string)) (err error) {
+	c, err := buildCore(ctx, cfg, time.Now, log)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, c.Close()) }()
+	started, err := c.startNew(ctx)
+	if err != nil {
+		return err
+	}
+	s, err := buildService(c, time.Now, log)
+	if err != nil {
+		return err
+	}
+	sites, err := s.listen(ctx)
+	if err != nil {
+		return err
+	}
+	announce(sites[0].url())
+	log.Info("serving", "url", sites[0].url(), "version", version(), "ready", started)
+	return s.run(ctx, sites, started, log)
+}
+
+// startNew starts a new folder before anything listens; a failure ends the
+// process. A folder in use starts while it listens, so that readiness can say
+// what it waits for.
+func (c *core) startNew(ctx context.Context) (started bool, err error) {
+	isNew, err := c.newFolder(ctx)
+	if err != nil || !isNew {
+		return false, err
+	}
+	if err := c.store.Start(ctx); err != nil {
+		return false, err
+	}
+	return true, c.firstStart(ctx)
+}
+
+// site is a listener and what serves on it.
+type site struct {
+	server   *http.Server
+	listener net.Listener
+}
+
+func (s site) url() string {
+	scheme := "http"
+	if s.server.TLSConfig != nil {
+		scheme = "https"
+	}
+	return scheme + "://" + s.listener.Addr().String()
+}
+
+func (s site) serve() error {
+	var err error
+	if s.server.TLSConfig != nil {
+		err = s.server.ServeTLS(s.listener, "", "")
+	} else {
+		err = s.server.Serve(s.listener)
+	}
+	if errors.Is(err, http.ErrServerClosed) {
+		return nil
+	}
+	return err
+}
+
+// listen opens the listeners, the API's first.
+func (s *service) listen(ctx context.Context) (sites []site, err error) {
+	defer func() {
+		if err == nil {
+			return
+		}
+		for _, open := range sites {
+			err = errors.Join(err, open.listener.Close())
+		}
+	}()
+	main := api.Server(s.api)
+	if s.config.TLSCert != "" {
+		pair, err := tls.LoadX509KeyPair(s.config.TLSCert, s.config.TLSKey)
+		if err != nil {
+			return nil, fmt.Errorf("tls: %w", err)
+		}
+		main.TLSConfig = &tls.Config{MinVersion: tls.VersionTLS12, Certificates: []tls.Certificate{pair}}
+	}
+	wanted := []struct {
+		address string
+		server  *http.Server
+	}{
+		{s.config.Listen, main},
+		{s.config.MetricsListen, side("/metrics", s.api.Metrics())},
+		{s.config.DebugListen, side("/debug/pprof/", profiles())},
+	}
+	for _, w := range wanted {
+		if w.address == "" {
+			continue
+		}
+		var lc net.ListenConfig
+		l, err := lc.Listen(ctx, "tcp", w.address)
+		if err != nil {
+			return sites, err
+		}
+		sites = append(sites, site{w.server, l})
+	}
+	return sites, nil
+}
+
+// side is a small server beside the API.
+func side(pattern string, h http.Handler) *http.Server {
+	mux := http.NewServeMux()
+	mux.Handle(pattern, h)
+	return &http.Server{Handler: mux, ReadHeaderTimeout: 10 * time.Second}
+}
+
+func profiles() http.Handler {
+	mux := http.NewServeMux()
+	mux.HandleFunc("/debug/pprof/", pprof.Index)
+	mux.HandleFunc("/debug/pprof/cmdline", pprof.Cmdline)
+	mux.HandleFunc("/debug/pprof/profile", pprof.Profile)
+	mux.HandleFunc("/debug/pprof/symbol", pprof.Symbol)
+	mux.HandleFunc("/debug/pprof/trace", pprof.Trace)
+	return mux
+}
+
+// run serves and works until ctx ends or a part fails, then ends all in order.
+func (s *service) run(ctx context.Context, sites []site, started bool, log *slog.Logger) error {
+	work, stop := context.WithCancel(context.WithoutCancel(ctx))
+	defer stop()
+	g, work := errgroup.WithContext(work)
+	for _, part := range []func(context.Context) error{s.erasures.Run, s.marks.Run, s.keys.Run} {
+		g.Go(func() error { return ended(work, part(work)) })
+	}
+	if !started {
+		g.Go(func() error { return ended(work, s.becomeReady(work, log)) })
+	}
+	for _, open := range sites {
+		g.Go(open.serve)
+	}
+	g.Go(func() error {
+		select {
+		case <-ctx.Done():
+			log.Info("ending")
+		case <-work.Done(): // a part failed
+		}
+		s.api.Drain()
+		err := drain(sites)
+		stop()
+		return err
+	})
+	return within(g.Wait, ctx, drainTime+stopTime)
+}
+
+// ended takes an error that the end itself caused as no error.
+func ended(ctx context.Context, err error) error {
+	if ctx.Err() != nil && errors.Is(err, context.Canceled) {
+		return nil
+	}
+	return err
+}
+
+// becomeReady starts the store, for ever.
+func (s *service) becomeReady(ctx context.Context, log *slog.Logger) error {
+	wait := backoff.NewExponentialBackOff()
+	wait.MaxInterval = startBackoff
+	_, err := backoff.Retry(ctx, func() (struct{}, error) {
+		err := s.store.Start(ctx)
+		if err != nil {
+			log.Error("not ready", "error", err)
+		}
+		return struct{}{}, err
+	}, backoff.WithBackOff(wait), backoff.WithMaxElapsedTime(0))
+	if err == nil {
+		log.Info("ready")
+	}
+	return err
+}
+
+// drain waits for the requests of the API that run, and cuts off what is left.
+func drain(sites []site) error {
+	ctx, cancel := context.WithTimeout(context.Background(), drainTime)
+	defer cancel()
+	err := sites[0].server.Shutdown(ctx)
+	if errors.Is(err, context.DeadlineExceeded) {
+		err = sites[0].server.Close()
+	}
+	for _, aside := range sites[1:] {
+		err = errors.Join(err, aside.server.Close())
+	}
+	return err
+}
+
+// within waits for the end, which must come within limit after ctx ended.
+func within(wait func() error, ctx context.Context, limit time.Duration) error {
+	done := make(chan error, 1)
+	go func() { done <- wait() }()
+	select {
+	case err := <-done:
+		return err
+	case <-ctx.Done():
+	}
+	late := time.NewTimer(limit)
+	defer late.Stop()
+	select {
+	case err := <-done:
+		return err
+	case <-late.C:
+		return fmt.Errorf("still busy %v after the end was asked for", limit)
+	}
+}

@@ -1,0 +1,90 @@
+package main
+
+import "strings"
+
+// kind is how a setting's value is written.
+type kind uint8
+
+const (
+	asText     kind = iota
+	asDuration      // Go's way: 30s
+	asBytes         // a whole number
+	asFlag          // true or false
+	asSecret        // text that is never printed
+)
+
+// setting is one key of the configuration. Its key in the YAML file is Key, its
+// variable Env. A setting of the contract that this version cannot honour is
+// Later: it is known, and naming it is an error that says so.
+type setting struct {
+	Key, Env string
+	Kind     kind
+	Default  string
+	Later    bool
+	Means    string
+}
+
+// settings lists every key. An unknown one is an error that names it.
+func settings() []setting {
+	return []setting{
+		{Key: "listen", Env: "BLOBD_LISTEN", Default: "127.0.0.1:8080", Means: "HOST:PORT to serve on"},
+		{Key: "dataDir", Env: "BLOBD_DATA_DIR", Default: "blobd-data", Means: "the data folder"},
+		{Key: "logLevel", Env: "BLOBD_LOG_LEVEL", Default: "info", Means: "debug, info, warn or error"},
+		{Key: "debugListen", Env: "BLOBD_DEBUG_LISTEN", Means: "HOST:PORT for net/http/pprof; empty: off"},
+		{Key: "metricsListen", Env: "BLOBD_METRICS_LISTEN", Means: "HOST:PORT for /metrics alone; empty: beside the API"},
+		{Key: "tls.cert", Env: "BLOBD_TLS_CERT", Means: "PEM file of the server's certificate"},
+		{Key: "tls.key", Env: "BLOBD_TLS_KEY", Means: "PEM file of its private key"},
+		{Key: "backend.driver", Env: "BLOBD_BACKEND", Default: "fs", Means: "fs or mem"},
+		{Key: "backend.cache", Env: "BLOBD_BACKEND_CACHE", Kind: asBytes, Default: "67108864", Means: "bytes of sealed blobs kept in memory; 0: none"},
+		{Key: "keys.driver", Env: "BLOBD_KEYS", Default: "local", Means: "local"},
+		{Key: "keys.cacheTTL", Env: "BLOBD_KEYS_CACHE_TTL", Kind: asDuration, Default: "5m", Means: "how long an unwrapped key may be used"},
+		{Key: "putMargin", Env: "BLOBD_PUT_MARGIN", Kind: asDuration, Default: "30s", Means: "how long after a fence a late object write may still land"},
+		{Key: "tokenCache", Env: "BLOBD_TOKEN_CACHE", Kind: asDuration, Default: "5s", Means: "how long a revoked token may still be taken"},
+		{Key: "journal.dir", Env: "BLOBD_JOURNAL_DIR", Means: "second place of the journal, outside the data folder; empty: none"},
+
+		{Key: "limits.blob", Env: "BLOBD_LIMITS_BLOB", Kind: asBytes, Default: "16777216", Means: "readable bytes of one blob"},
+		{Key: "limits.batch", Env: "BLOBD_LIMITS_BATCH", Kind: asBytes, Default: "16777216", Means: "readable bytes of one capture or resolve batch"},
+		{Key: "limits.body", Env: "BLOBD_LIMITS_BODY", Kind: asBytes, Default: "25165824", Means: "bytes of one JSON body"},
+		{Key: "limits.inFlight", Env: "BLOBD_LIMITS_IN_FLIGHT", Kind: asBytes, Default: "268435456", Means: "bytes of request bodies in memory at once"},
+
+		{Key: "server", Env: "BLOBD_SERVER", Default: "http://127.0.0.1:8080", Means: "the server that client commands talk to"},
+		{Key: "token", Env: "BLOBD_TOKEN", Kind: asSecret, Means: "the token of client commands"},
+
+		{Key: "ledger.dsn", Env: "BLOBD_LEDGER_DSN", Kind: asSecret, Later: true, Means: "empty: SQLite in the data folder"},
+		{Key: "backend.endpoint", Env: "BLOBD_BACKEND_ENDPOINT", Later: true},
+		{Key: "backend.bucket", Env: "BLOBD_BACKEND_BUCKET", Later: true},
+		{Key: "backend.region", Env: "BLOBD_BACKEND_REGION", Later: true},
+		{Key: "backend.accessKey", Env: "BLOBD_BACKEND_ACCESS_KEY", Kind: asSecret, Later: true},
+		{Key: "backend.secretKey", Env: "BLOBD_BACKEND_SECRET_KEY", Kind: asSecret, Later: true},
+		{Key: "backend.pathStyle", Env: "BLOBD_BACKEND_PATH_STYLE", Kind: asFlag, Later: true},
+		{Key: "backend.prefix", Env: "BLOBD_BACKEND_PREFIX", Later: true},
+		{Key: "backend.tlsCA", Env: "BLOBD_BACKEND_TLS_CA", Later: true},
+		{Key: "vault.addr", Env: "BLOBD_VAULT_ADDR", Later: true},
+		{Key: "vault.token", Env: "BLOBD_VAULT_TOKEN", Kind: asSecret, Later: true},
+		{Key: "vault.tokenFile", Env: "BLOBD_VAULT_TOKEN_FILE", Later: true},
+		{Key: "vault.mount", Env: "BLOBD_VAULT_MOUNT", Later: true},
+		{Key: "vault.namespace", Env: "BLOBD_VAULT_NAMESPACE", Later: true},
+		{Key: "vault.roleID", Env: "BLOBD_VAULT_ROLE_ID", Kind: asSecret, Later: true},
+		{Key: "vault.secretIDFile", Env: "BLOBD_VAULT_SECRET_ID_FILE", Later: true},
+		{Key: "vault.k8sRole", Env: "BLOBD_VAULT_K8S_ROLE", Later: true},
+		{Key: "vault.caCert", Env: "BLOBD_VAULT_CACERT", Later: true},
+		{Key: "keys.horizon", Env: "BLOBD_KEYS_HORIZON", Kind: asDuration, Later: true},
+		{Key: "keys.rotateCron", Env: "BLOBD_KEYS_ROTATE_CRON", Later: true},
+		{Key: "sweep.cron", Env: "BLOBD_SWEEP_CRON", Later: true},
+		{Key: "oidc.issuer", Env: "BLOBD_OIDC_ISSUER", Later: true},
+	}
+}
+
+// envPrefix begins every variable that is ours.
+const envPrefix = "BLOBD_"
+
+// foreign reports whether a variable with our prefix is none of ours:
+// Kubernetes describes a Service called blobd to every pod by such variables,
+// and this repository's Makefile and tests use two of their own.
+func foreign(name string) bool {
+	switch name {
+	case "BLOBD_PORT", "BLOBD_SERVICE_HOST", "BLOBD_CACHE", "BLOBD_FIXTURES":
+		return true
+	}
+	return strings.HasPrefix(name, "BLOBD_SERVICE_PORT") || strings.HasPrefix(name, "BLOBD_PORT_")
+}

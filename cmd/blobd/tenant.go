@@ -1,0 +1,53 @@
+package main
+
+import (
+	"fmt"
+	"time"
+)
+
+type tenantCmd struct {
+	Create tenantCreateCmd `cmd:"" help:"Create a tenant."`
+	List   tenantListCmd   `cmd:"" help:"List the tenants."`
+}
+
+type tenantCreateCmd struct {
+	ID string `arg:"" help:"[a-z][a-z0-9-]{0,62}"`
+}
+
+// Run creates a tenant.
+func (t tenantCreateCmd) Run(a *app) error {
+	r, err := a.remote()
+	if err != nil {
+		return err
+	}
+	created, err := r.createTenant(a.ctx, t.ID)
+	if err != nil {
+		return err
+	}
+	if a.json {
+		return a.printJSON(created)
+	}
+	fmt.Fprintln(a.stdout, created.ID)
+	return nil
+}
+
+type tenantListCmd struct{}
+
+// Run lists every tenant.
+func (tenantListCmd) Run(a *app) error {
+	r, err := a.remote()
+	if err != nil {
+		return err
+	}
+	tenants, err := r.tenants(a.ctx)
+	if err != nil {
+		return err
+	}
+	if a.json {
+		return a.printJSON(tenants)
+	}
+	for _, t := range tenants {
+		fmt.Fprintf(a.stdout, "%s\t%s\n", t.ID, t.CreatedAt.Format(time.RFC3339))
+	}
+	return nil
+}

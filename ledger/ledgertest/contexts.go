@@ -1,0 +1,198 @@
+package ledgertest
+
+import (
+	"context"
+
+	"github.com/blobd/blobd"
+	"github.com/blobd/blobd/ledger"
+)
+
+// calls is every method that changes something, on a ledger that prepare made.
+func calls(e *env, j ledger.Job) map[string]func(context.Context) error {
+	return map[string]func(context.Context) error{
+		"CreateTenant": func(ctx context.Context) error {
+			return e.CreateTenant(ctx, ledger.Tenant{ID: "beta", CreatedAt: start}, entry(ledger.EntryTenant))
+		},
+		"SetPolicy": func(ctx context.Context) error {
+			return e.SetPolicy(ctx, ledger.Policy{Tenant: tenant, Class: "reasoning", Maximum: second}, entry(ledger.EntryPolicy))
+		},
+		"CreateToken": func(ctx context.Context) error { return e.CreateToken(ctx, tokenOf(2), entry(ledger.EntryToken)) },
+		"RevokeToken": func(ctx context.Context) error {
+			_, err := e.RevokeToken(ctx, tenant, "token-1", at(1), entry(ledger.EntryToken))
+			return err
+		},
+		"Commit": func(ctx context.Context) error {
+			_, err := e.Commit(ctx, capture(1, start, newBlob(9)))
+			return err
+		},
+		"CloseExecution": func(ctx context.Context) error {
+			_, err := e.CloseExecution(ctx, tagOf(1), ledger.ClosedErasure, at(1), entry(ledger.EntryClose))
+			return err
+		},
+		"ReopenExecution": func(ctx context.Context) error {
+			_, err := e.ReopenExecution(ctx, tagOf(2), at(1), entry(ledger.EntryClose))
+			return err
+		},
+		"Fence": func(ctx context.Context) error {
+			_, _, err := e.Fence(ctx, fenceOf(9, 1))
+			return err
+		},
+		"Claim": func(ctx context.Context) error {
+			_, err := e.Claim(ctx, "other", at(40), at(50))
+			return err
+		},
+		"Postpone": func(ctx context.Context) error {
+			return e.Postpone(ctx, j.Lease, at(90), ledger.Progress{Failed: 1}, []ledger.Entry{entry(ledger.EntryErasure)})
+		},
+		"Renew": func(ctx context.Context) error { return e.Renew(ctx, j.Lease, at(90)) },
+		"Tombstone": func(ctx context.Context) error {
+			_, err := e.Tombstone(ctx, j.Lease, 10)
+			return err
+		},
+		"Finish": func(ctx context.Context) error { return e.Finish(ctx, j.Lease, ledger.Progress{}, at(90), nil) },
+		"Mark": func(ctx context.Context) error {
+			_, err := e.Mark(ctx, at(1))
+			return err
+		},
+		"Published": func(ctx context.Context) error { return e.Published(ctx, []int64{1}) },
+		"Replay": func(ctx context.Context) error {
+			return e.Replay(ctx, []ledger.Record{{
+				Seq: 99, Kind: ledger.RecordFence, At: at(1), Tenant: tenant, Tag: tagOf(1), ErasureID: erasureID(99),
+			}})
+		},
+		"Identity": func(ctx context.Context) error {
+			_, err := e.Identity(ctx, deployment)
+			return err
+		},
+		"ConfirmIdentity": e.ConfirmIdentity,
+		"SetRecovery": func(ctx context.Context) error {
+			return e.SetRecovery(ctx, ledger.RecoveryGap, entry(ledger.EntryRecovery))
+		},
+		"Check": e.Check,
+		"Begin": func(ctx context.Context) error {
+			_, _, err := e.Begin(ctx, request(1), start)
+			return err
+		},
+		"Complete": func(ctx context.Context) error {
+			r := request(2)
+			r.Status = 200
+			return e.Complete(ctx, r)
+		},
+		"Abandon": func(ctx context.Context) error { return e.Abandon(ctx, request(2)) },
+		"Append":  func(ctx context.Context) error { return e.Append(ctx, entry(ledger.EntryRead)) },
+		"EnterMissing": func(ctx context.Context) error {
+			_, err := e.EnterMissing(ctx, []ledger.Position{position(1, 20)}, at(1))
+			return err
+		},
+		"AcceptLoss": func(ctx context.Context) error {
+			return e.AcceptLoss(ctx, tagOf(1), refOf(1), at(1), entry(ledger.EntryRecovery))
+		},
+		"Collect": func(ctx context.Context) error { return e.Collect(ctx, position(1, 21), at(1)) },
+		"Settle": func(ctx context.Context) error {
+			_, err := e.Settle(ctx)
+			return err
+		},
+	}
+}
+
+// reads is every method that changes nothing.
+func reads(e *env) map[string]func(context.Context) error {
+	drop := func(_ any, err error) error { return err }
+	return map[string]func(context.Context) error{
+		"Tenant":        func(ctx context.Context) error { return drop(e.Tenant(ctx, tenant)) },
+		"ListTenants":   func(ctx context.Context) error { return drop(e.ListTenants(ctx, "", 1)) },
+		"TokenByHash":   func(ctx context.Context) error { return drop(e.TokenByHash(ctx, tokenOf(1).Hash)) },
+		"ListTokens":    func(ctx context.Context) error { return drop(e.ListTokens(ctx, tenant, "", 1)) },
+		"Lookup":        func(ctx context.Context) error { return drop(e.Lookup(ctx, tagOf(1), refsOf(1, 2))) },
+		"LookupRepeats": func(ctx context.Context) error { return drop(e.LookupRepeats(ctx, tagOf(1), nil)) },
+		"Execution":     func(ctx context.Context) error { return drop(e.Execution(ctx, tenant, tagOf(1))) },
+		"ListExecutions": func(ctx context.Context) error {
+			return drop(e.ListExecutions(ctx, ledger.ExecutionQuery{Tenant: tenant, Limit: 1}))
+		},
+		"Records": func(ctx context.Context) error {
+			return drop(e.Records(ctx, ledger.RecordQuery{Tag: tagOf(1), Limit: 1}))
+		},
+		"Plan":    func(ctx context.Context) error { return drop(e.Plan(ctx, fenceOf(1, 1).Scope)) },
+		"Erasure": func(ctx context.Context) error { return drop(e.Erasure(ctx, tenant, erasureID(3))) },
+		"ListErasures": func(ctx context.Context) error {
+			return drop(e.ListErasures(ctx, ledger.ErasureQuery{Tenant: tenant, Limit: 1}))
+		},
+		"ErasedRefs":  func(ctx context.Context) error { return drop(e.ErasedRefs(ctx, erasureID(3))) },
+		"Unpublished": func(ctx context.Context) error { return drop(e.Unpublished(ctx, 1)) },
+		"Head":        func(ctx context.Context) error { return drop(e.Head(ctx)) },
+		"HasRecord":   func(ctx context.Context) error { return drop(e.HasRecord(ctx, ledger.Record{Seq: 1})) },
+		"Entries":     func(ctx context.Context) error { return drop(e.Entries(ctx, 0, 1)) },
+		"ScanBlobs":   func(ctx context.Context) error { return drop(e.ScanBlobs(ctx, ledger.Position{}, 1)) },
+		"Stats":       func(ctx context.Context) error { return drop(e.Stats(ctx)) },
+	}
+}
+
+// prepare makes a ledger on which every call of calls would change something.
+func (e *env) prepare() ledger.Job {
+	e.Helper()
+	e.token(tokenOf(1))
+	e.put(1, 1)
+	e.put(2, 2)
+	e.put(3, 3)
+	e.closeExecution(2, ledger.ClosedErasure)
+	e.begin(request(2), 0)
+	e.fence(fenceOf(3, 3))
+	return e.claim()
+}
+
+// whole is a picture of all that calls change.
+type whole struct {
+	Picture  picture
+	Tokens   []ledger.Token
+	Tenants  []ledger.Tenant
+	Erasures []ledger.Erasure
+	Journal  []ledger.Record
+	View     ledger.View
+}
+
+func (e *env) whole() whole {
+	e.Helper()
+	w := whole{Picture: e.picture(), Journal: e.unpublished(), View: e.lookup(1, refOf(1))}
+	var err error
+	w.Tokens, err = e.ListTokens(e.ctx, tenant, "", 100)
+	e.must(err)
+	w.Tenants, err = e.ListTenants(e.ctx, "", 100)
+	e.must(err)
+	w.Erasures, err = e.ListErasures(e.ctx, ledger.ErasureQuery{Tenant: tenant, Limit: 100})
+	e.must(err)
+	return w
+}
+
+func contextSentences() []sentence {
+	return []sentence{
+		{"a cancelled context is unavailable and changes nothing", func(e *env) {
+			j := e.prepare()
+			before := e.whole()
+			cancelled, cancel := context.WithCancel(e.ctx)
+			cancel()
+			for name, call := range calls(e, j) {
+				if err := call(cancelled); err == nil {
+					e.Errorf("%s took a cancelled context", name)
+				} else {
+					e.refused(err, blobd.ErrUnavailable)
+					e.refused(err, context.Canceled)
+				}
+				e.equal("the ledger after "+name, e.whole(), before)
+			}
+			_, found := e.begin(request(2), 0)
+			e.equal("the running request", found, true)
+		}},
+		{"a read with a cancelled context is unavailable", func(e *env) {
+			e.prepare()
+			cancelled, cancel := context.WithCancel(e.ctx)
+			cancel()
+			for name, read := range reads(e) {
+				if err := read(cancelled); err == nil {
+					e.Errorf("%s took a cancelled context", name)
+				} else {
+					e.refused(err, blobd.ErrUnavailable)
+				}
+			}
+		}},
+	}
+}

@@ -1,0 +1,63 @@
+package ledgertest
+
+import "github.com/blobd/blobd/ledger"
+
+// reopen closes the ledger and opens what it left behind.
+func (e *env) reopen() {
+	e.Helper()
+	e.Ledger = e.h.Reopen(e.T, e.Ledger, e.clock.Now)
+}
+
+func durableSentences() []sentence {
+	return []sentence{
+		{"everything outlives the process", func(e *env) {
+			j := e.prepare()
+			before := e.whole()
+			e.reopen()
+			e.equal("the ledger", e.whole(), before)
+			e.must(e.Renew(e.ctx, j.Lease, at(40)))
+		}},
+		{"policies, recovery and the identity outlive the process", func(e *env) {
+			_, err := e.Identity(e.ctx, deployment)
+			e.must(err)
+			e.must(e.ConfirmIdentity(e.ctx))
+			e.must(e.SetRecovery(e.ctx, ledger.RecoveryReplay, entry(ledger.EntryRecovery)))
+			e.maximum("reasoning", second)
+			e.put(1, 1)
+			e.reopen()
+			i, err := e.Identity(e.ctx, other)
+			e.must(err)
+			e.equal("identity", i, ledger.Identity{ID: deployment, Confirmed: true, Recovery: ledger.RecoveryReplay})
+			v := e.lookup(1, refOf(1))
+			e.equal("recovery", v.Recovery, ledger.RecoveryReplay)
+			e.equal("maximum", v.Blobs[0].Maximum, second)
+		}},
+		{"numbers go on where they were", func(e *env) {
+			e.put(1, 1)
+			e.fence(fenceOf(1, 1, refOf(1)))
+			seq, entries := e.records(1)[0].Seq, e.entries()
+			e.reopen()
+			e.put(1, 2)
+			_, r := e.fence(fenceOf(2, 1))
+			e.equal("record", r.Seq, int64(2))
+			e.equal("writes", r.Writes, int64(2))
+			if later := e.records(1)[1].Seq; later <= seq {
+				e.Fatalf("attempt records %d, %d", seq, later)
+			}
+			if last := e.entries(); last[len(last)-1].ID <= entries[len(entries)-1].ID {
+				e.Fatal("evidence ids went back")
+			}
+		}},
+		{"a fence outlives the process", func(e *env) {
+			e.put(1, 1)
+			e.fence(fenceOf(1, 1))
+			e.reopen()
+			if x := e.summary(1); x.State != ledger.ExecutionErased || x.Key != nil {
+				e.Fatalf("execution %+v", x)
+			}
+			e.finish(e.claim())
+			e.reopen()
+			e.equal("state", e.erasure(erasureID(1)).State, ledger.ErasureErased)
+		}},
+	}
+}

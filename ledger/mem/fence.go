@@ -1,0 +1,241 @@
+package mem
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/blobd/blobd"
+	"github.com/blobd/blobd/ledger"
+)
+
+// erasure is an erasure's row, which is also its job.
+type erasure struct {
+	ledger.Erasure
+	refs  []blobd.Ref
+	first ledger.Record
+	runAt int64 // microseconds
+	lease ledger.Lease
+	held  bool
+}
+
+func sorted(refs []blobd.Ref) []blobd.Ref {
+	refs = slices.Clone(refs)
+	slices.SortFunc(refs, func(a, b blobd.Ref) int { return bytes.Compare(a[:], b[:]) })
+	return slices.Compact(refs)
+}
+
+// plan counts what a scope holds, and lists the rows of named refs that a fence
+// would erase.
+func (l *Ledger) plan(s ledger.EraseScope) (p ledger.Plan, rows []*ledger.Blob, err error) {
+	e := l.executions[s.Tag]
+	if e != nil && e.Tenant != s.Tenant {
+		return p, nil, fmt.Errorf("the execution is another tenant's: %w", blobd.ErrConflict)
+	}
+	erased := e != nil && e.State == ledger.ExecutionErased
+	refs := sorted(s.Refs)
+	switch {
+	case len(refs) > 0 && erased:
+		p.AlreadyErased = int64(len(refs))
+	case len(refs) > 0:
+		for _, ref := range refs {
+			row := l.blobs[ledger.Position{Tag: s.Tag, Ref: ref}]
+			switch {
+			case row == nil || row.State == ledger.BlobCollected:
+				p.NotFound++
+			case row.State == ledger.BlobErased:
+				p.AlreadyErased++
+			default:
+				rows = append(rows, row)
+				p.Blobs, p.Bytes = p.Blobs+1, p.Bytes+row.Size
+			}
+		}
+	case e == nil:
+		p.NotFound = 1
+	case erased:
+		p.AlreadyErased = 1
+	default:
+		p = ledger.Plan{Executions: 1, Blobs: e.Blobs, Bytes: e.Bytes}
+	}
+	return p, rows, nil
+}
+
+// Plan implements ledger.Erasures.
+func (l *Ledger) Plan(ctx context.Context, s ledger.EraseScope) (ledger.Plan, error) {
+	if err := l.begin(ctx, "plan"); err != nil {
+		return ledger.Plan{}, err
+	}
+	defer l.mu.Unlock()
+	p, _, err := l.plan(s)
+	if err != nil {
+		return ledger.Plan{}, refuse("plan", err)
+	}
+	return p, nil
+}
+
+// Fence implements ledger.Erasures.
+func (l *Ledger) Fence(ctx context.Context, f ledger.Fence) (ledger.Erasure, ledger.Record, error) {
+	if f.ID == "" {
+		return ledger.Erasure{}, ledger.Record{}, refuse("fence", fmt.Errorf("no erasure id: %w", blobd.ErrInvalid))
+	}
+	if err := l.begin(ctx, "fence"); err != nil {
+		return ledger.Erasure{}, ledger.Record{}, err
+	}
+	defer l.mu.Unlock()
+	if first := l.erasure(f.ID); first != nil {
+		if first.Scope.Tenant != f.Scope.Tenant || first.Scope.Tag != f.Scope.Tag || first.OfRefs != (len(f.Scope.Refs) > 0) {
+			return ledger.Erasure{}, ledger.Record{}, refuse("fence",
+				fmt.Errorf("the erasure id has another scope: %w", blobd.ErrConflict))
+		}
+		return first.Erasure, first.first, nil
+	}
+	e, err := l.fence(f, false)
+	if err != nil {
+		return ledger.Erasure{}, ledger.Record{}, refuse("fence", err)
+	}
+	l.append(f.Entries...)
+	kind := ledger.RecordFence
+	if e.OfRefs {
+		kind = ledger.RecordErase
+	}
+	e.first = l.record(ledger.Record{
+		Kind: kind, At: f.At, Tenant: f.Scope.Tenant, Tag: f.Scope.Tag, Refs: e.refs, ErasureID: f.ID,
+	})
+	return e.Erasure, e.first, nil
+}
+
+func (l *Ledger) erasure(id string) *erasure {
+	i := slices.IndexFunc(l.erasures, func(e *erasure) bool { return e.ID == id })
+	if i < 0 {
+		return nil
+	}
+	return l.erasures[i]
+}
+
+// fence erases a scope and adds the erasure. A replayed one also enters
+// tombstones for refs whose rows were lost.
+func (l *Ledger) fence(f ledger.Fence, replayed bool) (*erasure, error) {
+	plan, rows, err := l.plan(f.Scope)
+	if err != nil {
+		return nil, err
+	}
+	refs := sorted(f.Scope.Refs)
+	if len(refs) > 0 {
+		l.eraseRows(f.Scope.Tag, rows)
+		if replayed {
+			l.enterErased(f, refs)
+		}
+	} else if err := l.fenceExecution(f); err != nil {
+		return nil, err
+	}
+	e := &erasure{
+		Erasure: ledger.Erasure{
+			ID: f.ID, Scope: f.Scope, OfRefs: len(refs) > 0, State: ledger.ErasureRunning, Plan: plan,
+			RequestedBy: f.RequestedBy, Reason: f.Reason, LegalBasis: f.LegalBasis, Regime: f.Regime,
+			ExternalRef: f.ExternalRef, ReceivedAt: kept(f.ReceivedAt), DueAt: kept(f.DueAt), FencedAt: kept(f.At),
+		},
+		refs: refs, runAt: f.RunAt.UnixMicro(),
+	}
+	e.Scope.Refs = nil
+	l.erasures = append(l.erasures, e)
+	return e, nil
+}
+
+func (l *Ledger) fenceExecution(f ledger.Fence) error {
+	e := l.executions[f.Scope.Tag]
+	switch {
+	case e == nil && l.idInUse(f.Scope.Tenant, f.Scope.ExecutionID):
+		return fmt.Errorf("the execution id has another tag: %w", blobd.ErrConflict)
+	case e == nil:
+		e = &ledger.Execution{
+			Tag: f.Scope.Tag, Tenant: f.Scope.Tenant, ID: f.Scope.ExecutionID,
+			CreatedAt: kept(f.At), ErasedAt: kept(f.At),
+		}
+		l.executions[f.Scope.Tag] = e
+	case e.State == ledger.ExecutionErased:
+		return nil
+	}
+	e.State, e.CloseReason, e.Key = ledger.ExecutionErased, 0, nil
+	e.ErasedAt, e.Blobs, e.Bytes = kept(f.At), 0, 0
+	return nil
+}
+
+func (l *Ledger) eraseRows(tag blobd.ExecutionTag, rows []*ledger.Blob) {
+	for _, row := range rows {
+		if e := l.executions[tag]; row.State == ledger.BlobLive && e != nil {
+			e.Blobs, e.Bytes = e.Blobs-1, e.Bytes-row.Size
+		}
+		row.State, row.WrappedKey = ledger.BlobErased, nil
+	}
+}
+
+func (l *Ledger) enterErased(f ledger.Fence, refs []blobd.Ref) {
+	if e := l.executions[f.Scope.Tag]; e != nil && e.State == ledger.ExecutionErased {
+		return
+	}
+	for _, ref := range refs {
+		at := ledger.Position{Tag: f.Scope.Tag, Ref: ref}
+		if l.blobs[at] == nil {
+			l.blobs[at] = &ledger.Blob{Ref: ref, State: ledger.BlobErased, CreatedAt: kept(f.At)}
+		}
+	}
+}
+
+// Erasure implements ledger.Erasures.
+func (l *Ledger) Erasure(ctx context.Context, tenant, id string) (ledger.Erasure, error) {
+	if err := l.begin(ctx, "erasure"); err != nil {
+		return ledger.Erasure{}, err
+	}
+	defer l.mu.Unlock()
+	e := l.erasure(id)
+	if e == nil || e.Scope.Tenant != tenant {
+		return ledger.Erasure{}, refuse("erasure", blobd.ErrNotFound)
+	}
+	return e.Erasure, nil
+}
+
+// ErasedRefs implements ledger.Erasures.
+func (l *Ledger) ErasedRefs(ctx context.Context, erasureID string) ([]blobd.Ref, error) {
+	if err := l.begin(ctx, "erased refs"); err != nil {
+		return nil, err
+	}
+	defer l.mu.Unlock()
+	e := l.erasure(erasureID)
+	if e == nil {
+		return nil, refuse("erased refs", blobd.ErrNotFound)
+	}
+	return slices.Clone(e.refs), nil
+}
+
+// ListErasures implements ledger.Erasures.
+func (l *Ledger) ListErasures(ctx context.Context, q ledger.ErasureQuery) ([]ledger.Erasure, error) {
+	if err := checkLimit("list erasures", q.Limit); err != nil {
+		return nil, err
+	}
+	if err := l.begin(ctx, "list erasures"); err != nil {
+		return nil, err
+	}
+	defer l.mu.Unlock()
+	newest := func(a, b ledger.ErasureCursor) int {
+		if c := b.FencedAt.Compare(a.FencedAt); c != 0 {
+			return c
+		}
+		return bytes.Compare([]byte(b.ID), []byte(a.ID))
+	}
+	cursor := func(e ledger.Erasure) ledger.ErasureCursor {
+		return ledger.ErasureCursor{FencedAt: e.FencedAt, ID: e.ID}
+	}
+	var es []ledger.Erasure
+	for _, e := range l.erasures {
+		before := ledger.ErasureCursor{FencedAt: kept(q.Before.FencedAt), ID: q.Before.ID}
+		switch {
+		case e.Scope.Tenant != q.Tenant, q.State != "" && e.State != q.State:
+		case q.Before != (ledger.ErasureCursor{}) && newest(before, cursor(e.Erasure)) >= 0:
+		default:
+			es = append(es, e.Erasure)
+		}
+	}
+	slices.SortFunc(es, func(a, b ledger.Erasure) int { return newest(cursor(a), cursor(b)) })
+	return cut(es, q.Limit), nil
+}

@@ -1,0 +1,144 @@
+package mem
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/blobd/blobd"
+	"github.com/blobd/blobd/ledger"
+)
+
+// Claim implements ledger.Jobs.
+func (l *Ledger) Claim(ctx context.Context, owner string, at, until time.Time) (ledger.Job, error) {
+	if err := l.begin(ctx, "claim"); err != nil {
+		return ledger.Job{}, err
+	}
+	defer l.mu.Unlock()
+	var first *erasure
+	for _, e := range l.erasures {
+		leased := e.held && e.lease.Until.After(kept(at))
+		if e.State != ledger.ErasureRunning || e.runAt > at.UnixMicro() || leased {
+			continue
+		}
+		if first == nil || e.runAt < first.runAt {
+			first = e
+		}
+	}
+	if first == nil {
+		return ledger.Job{}, refuse("claim", blobd.ErrNotFound)
+	}
+	first.Attempts++
+	first.held = true
+	first.lease = ledger.Lease{ErasureID: first.ID, Owner: owner, Term: first.lease.Term + 1, Until: kept(until)}
+	return ledger.Job{Erasure: first.Erasure, Lease: first.lease}, nil
+}
+
+// holder locks the ledger and returns the job of a lease that is still its
+// holder's. On an error nothing is locked.
+func (l *Ledger) holder(ctx context.Context, op string, lease ledger.Lease) (*erasure, error) {
+	if err := l.begin(ctx, op); err != nil {
+		return nil, err
+	}
+	e := l.erasure(lease.ErasureID)
+	if e == nil || e.State != ledger.ErasureRunning || !e.held || e.lease.Owner != lease.Owner || e.lease.Term != lease.Term {
+		l.mu.Unlock()
+		return nil, refuse(op, fmt.Errorf("the lease is stale: %w", blobd.ErrConflict))
+	}
+	return e, nil
+}
+
+// Postpone implements ledger.Jobs.
+func (l *Ledger) Postpone(ctx context.Context, lease ledger.Lease, due time.Time, p ledger.Progress, es []ledger.Entry) error {
+	e, err := l.holder(ctx, "postpone", lease)
+	if err != nil {
+		return err
+	}
+	defer l.mu.Unlock()
+	e.Progress, e.runAt, e.held = p, due.UnixMicro(), false
+	l.append(es...)
+	return nil
+}
+
+// Renew implements ledger.Jobs.
+func (l *Ledger) Renew(ctx context.Context, lease ledger.Lease, until time.Time) error {
+	e, err := l.holder(ctx, "renew", lease)
+	if err != nil {
+		return err
+	}
+	defer l.mu.Unlock()
+	e.lease.Until = kept(until)
+	return nil
+}
+
+// Tombstone implements ledger.Jobs.
+func (l *Ledger) Tombstone(ctx context.Context, lease ledger.Lease, limit int) (int, error) {
+	if err := checkLimit("tombstone", limit); err != nil {
+		return 0, err
+	}
+	e, err := l.holder(ctx, "tombstone", lease)
+	if err != nil {
+		return 0, err
+	}
+	defer l.mu.Unlock()
+	left := l.left(e)
+	for _, row := range cut(left, limit) {
+		bare := ledger.Blob{Ref: row.Ref, State: ledger.BlobErased, CreatedAt: row.CreatedAt, Repeat: row.Repeat}
+		if !e.OfRefs {
+			l.release(e.Scope.Tag, row)
+			bare.Repeat = [32]byte{}
+		}
+		*row = bare
+		delete(l.subjects, ledger.Position{Tag: e.Scope.Tag, Ref: row.Ref})
+	}
+	return len(left) - len(cut(left, limit)), nil
+}
+
+// left lists the rows of a job's scope that are not tombstones yet.
+func (l *Ledger) left(e *erasure) (rows []*ledger.Blob) {
+	for at, row := range l.blobs {
+		if at.Tag != e.Scope.Tag || row.State == ledger.BlobCollected || e.OfRefs && !slices.Contains(e.refs, at.Ref) {
+			continue
+		}
+		keepsTag := !e.OfRefs && row.Repeat != [32]byte{}
+		if row.State != ledger.BlobErased || row.Class != "" || keepsTag {
+			rows = append(rows, row)
+		}
+	}
+	slices.SortFunc(rows, func(a, b *ledger.Blob) int { return bytes.Compare(a.Ref[:], b.Ref[:]) })
+	return rows
+}
+
+// Finish implements ledger.Jobs.
+func (l *Ledger) Finish(ctx context.Context, lease ledger.Lease, p ledger.Progress, at time.Time, es []ledger.Entry) error {
+	e, err := l.holder(ctx, "finish", lease)
+	if err != nil {
+		return err
+	}
+	defer l.mu.Unlock()
+	if len(l.left(e)) > 0 {
+		return refuse("finish", fmt.Errorf("rows are left: %w", blobd.ErrConflict))
+	}
+	if l.covered(e) {
+		return refuse("finish", fmt.Errorf("an earlier erasure of this scope has not finished: %w", blobd.ErrConflict))
+	}
+	e.State, e.ErasedAt, e.Progress, e.held = ledger.ErasureErased, kept(at), p, false
+	l.append(es...)
+	return nil
+}
+
+// covered reports whether an earlier erasure of the same scope still runs.
+func (l *Ledger) covered(e *erasure) bool {
+	for _, earlier := range l.erasures {
+		if earlier == e {
+			return false
+		}
+		shares := !earlier.OfRefs || slices.ContainsFunc(earlier.refs, func(r blobd.Ref) bool { return slices.Contains(e.refs, r) })
+		if earlier.Scope.Tag == e.Scope.Tag && earlier.State == ledger.ErasureRunning && shares {
+			return true
+		}
+	}
+	return false
+}

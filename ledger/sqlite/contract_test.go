@@ -1,0 +1,50 @@
+package sqlite
+
+import (
+	"context"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/blobd/blobd/ledger"
+	"github.com/blobd/blobd/ledger/ledgertest"
+)
+
+func openTest(t *testing.T, path string, now func() time.Time) *Ledger {
+	t.Helper()
+	l, err := Open(path, Options{Now: now})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := l.Close(); err != nil {
+			t.Errorf("close: %v", err)
+		}
+	})
+	return l
+}
+
+func TestContract(t *testing.T) {
+	ledgertest.Run(t, ledgertest.Harness{
+		New: func(t *testing.T, now func() time.Time) ledger.Ledger {
+			return openTest(t, filepath.Join(t.TempDir(), "ledger.db"), now)
+		},
+		Reopen: func(t *testing.T, l ledger.Ledger, now func() time.Time) ledger.Ledger {
+			if err := l.Close(); err != nil {
+				t.Fatal(err)
+			}
+			return openTest(t, l.(*Ledger).path, now)
+		},
+		Subjects: func(t *testing.T, l ledger.Ledger, p ledger.Position) (hs [][32]byte) {
+			err := l.(*Ledger).read(t.Context(), "subjects", func(c *conn) error {
+				return c.query(context.Background(),
+					"SELECT subject FROM subjects WHERE execution_tag = ? AND ref = ? ORDER BY subject",
+					func(r *row) { hs = append(hs, r.hash(0)) }, p.Tag[:], p.Ref[:])
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			return hs
+		},
+	})
+}

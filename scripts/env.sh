@@ -1,0 +1,26 @@
+# Sourced by the scripts: where tools are kept, and what the tests may need.
+# BLOBD_CACHE moves the folder; it is outside the clone unless told otherwise.
+root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
+cd "$root"
+export BLOBD_CACHE="${BLOBD_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/blobd-tools}"
+mkdir -p "$BLOBD_CACHE/bin"
+export PATH="$BLOBD_CACHE/bin:$PATH"
+if [ -z "${BLOBD_FIXTURES:-}" ] && [ -d ../shared/fixtures ]; then
+  BLOBD_FIXTURES=$(cd ../shared/fixtures && pwd)
+  export BLOBD_FIXTURES
+fi
+
+staticcheck_version=v0.8.2
+
+# modules prints the folder of every module of the tree, the root's first.
+modules() { find . -name go.mod -not -path './.cache/*' -not -path '*/testdata/*' -exec dirname {} + | sort; }
+
+# step prints what begins, and how long the run has taken.
+step() { printf '\n== %s (after %ds)\n' "$1" "$SECONDS"; }
+
+# install_tools installs what checks and tests need, once.
+install_tools() {
+  if [ "$(go version -m "$BLOBD_CACHE/bin/staticcheck" 2>/dev/null | awk '$1 == "mod" {print $3}')" != "$staticcheck_version" ]; then
+    GOBIN="$BLOBD_CACHE/bin" GOFLAGS= go install "honnef.co/go/tools/cmd/staticcheck@$staticcheck_version"
+  fi
+}
