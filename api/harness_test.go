@@ -159,7 +159,7 @@ func newEnv(t *testing.T, tune ...func(*api.Config)) *env {
 	core := keys.NewCore(ring, keys.Options{})
 	e.store = store.New(store.Config{
 		Ledger: e.ledger, Objects: e.objects, Keys: core, Journal: evidence.NewJournal(e.ledger, e.objects),
-		Now: e.clock.now, Random: rand.Reader, PutMargin: store.DefaultPutMargin, CacheBytes: 1 << 20, Log: log,
+		Now: e.clock.now, Random: rand.Reader, PutMargin: store.DefaultPutMargin, Log: log,
 	})
 	must(t, e.store.Start(t.Context()))
 	if _, err := e.store.CreateTenant(t.Context(), "default", ""); err != nil {
@@ -302,4 +302,11 @@ func (l gatedLedger) Identity(ctx context.Context, id string) (ledger.Identity, 
 		id = strings.Repeat("0", 32)
 	}
 	return l.Ledger.Identity(ctx, id)
+}
+
+// forget removes an object behind the server's back.
+func (e *env) forget(name string) {
+	e.t.Helper()
+	_, err := e.objects.Erase(e.t.Context(), backends.Scope{Names: []string{name}})
+	must(e.t, err)
 }

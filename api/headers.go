@@ -34,7 +34,7 @@ func (c *call) contentType() (kept string, isText bool, err error) {
 		return "", false, refuse(wire.CodeInvalid, "Content-Type: want at most %d bytes and no control character", blobd.MaxContentType)
 	}
 	media, _, err := mime.ParseMediaType(kept)
-	if err != nil {
+	if err != nil || !strings.Contains(media, "/") {
 		return "", false, refuse(wire.CodeInvalid, "Content-Type: not a media type")
 	}
 	return kept, strings.HasPrefix(media, "text/") || media == "application/json", nil

@@ -54,7 +54,7 @@ func newService(b *testing.B, cacheBytes int64) *service {
 	b.Cleanup(func() { must(l.Close()) })
 	_, err = l.Identity(ctx, fmt.Sprintf("%032x", 1))
 	must(err)
-	ring, err := local.Open(filepath.Join(dir, "keyring.json"), local.Options{Create: true})
+	ring, err := local.Open(filepath.Join(dir, "keys", "keyring.json"), local.Options{Create: true})
 	must(err)
 	b.Cleanup(func() { must(ring.Close()) })
 	objects, err := fs.Open(filepath.Join(dir, "objects"), fs.Options{Now: time.Now})

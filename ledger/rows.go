@@ -114,8 +114,9 @@ type View struct {
 //
 // Commit checks, in this order, and inserts nothing on an error:
 // an erased execution is ErrErased; a closed one ErrClosed or ErrRestricted; a
-// key older than the tenant's minimum wrap version is ErrConflict; an execution
-// that has another key than Key is *KeyConflict; a blob whose repeat tag has an
+// new execution whose key is wrapped by a version older than the tenant's
+// minimum is ErrConflict; an execution that has another key than Key is
+// *KeyConflict; a blob whose repeat tag has an
 // erased row is ErrBlobErased (*RefsError); a ref in use is ErrConflict, and so
 // is a part that names a row that is not live any more.
 // A blob whose repeat tag has a live row that has not expired is not inserted:

@@ -32,10 +32,11 @@ func (s *Store) Start(ctx context.Context) error {
 }
 
 func (s *Store) start(ctx context.Context) error {
-	if err := s.identify(ctx); err != nil {
+	id, err := s.identify(ctx)
+	if err != nil {
 		return err
 	}
-	if err := s.catchUp(ctx); err != nil {
+	if err := s.catchUp(ctx, id.Recovery); err != nil {
 		return err
 	}
 	if err := s.Journal.Flush(ctx); err != nil {
@@ -46,24 +47,31 @@ func (s *Store) start(ctx context.Context) error {
 
 // identify: the ledger commits an id, then the object is created; from then on
 // the two must agree.
-func (s *Store) identify(ctx context.Context) error {
+func (s *Store) identify(ctx context.Context) (ledger.Identity, error) {
 	var random [16]byte
 	if _, err := io.ReadFull(s.Random, random[:]); err != nil {
-		return fmt.Errorf("identity: %w", err)
+		return ledger.Identity{}, fmt.Errorf("identity: %w", err)
 	}
 	id, err := s.Ledger.Identity(ctx, hex.EncodeToString(random[:]))
 	if err != nil {
-		return fmt.Errorf("identity: %w", err)
+		return id, fmt.Errorf("identity: %w", err)
 	}
+	if err := s.sameDeployment(ctx, id); err != nil {
+		return id, fmt.Errorf("identity: %w", err)
+	}
+	return id, nil
+}
+
+func (s *Store) sameDeployment(ctx context.Context, id ledger.Identity) error {
 	object, err := s.Objects.Get(ctx, backends.IdentityName)
 	absent := errors.Is(err, blobd.ErrNotFound)
 	switch {
 	case err != nil && !absent:
-		return fmt.Errorf("identity: %w", err)
+		return err
 	case id.Confirmed && absent:
-		return fmt.Errorf("identity: the store holds no identity object, so it is the wrong one or was emptied: %w", blobd.ErrConflict)
+		return fmt.Errorf("the store holds no identity object, so it is the wrong one or was emptied: %w", blobd.ErrConflict)
 	case !absent && string(object) != id.ID:
-		return fmt.Errorf("identity: the store belongs to deployment %q, the ledger to %q: %w", object, id.ID, blobd.ErrConflict)
+		return fmt.Errorf("the store belongs to deployment %q, the ledger to %q: %w", object, id.ID, blobd.ErrConflict)
 	case id.Confirmed:
 		return nil
 	case absent:
@@ -71,7 +79,7 @@ func (s *Store) identify(ctx context.Context) error {
 			return err
 		}
 		if err := s.Objects.Put(ctx, backends.IdentityName, []byte(id.ID)); err != nil {
-			return fmt.Errorf("identity: %w", err)
+			return err
 		}
 	}
 	return s.Ledger.ConfirmIdentity(ctx)
@@ -82,38 +90,34 @@ func (s *Store) identify(ctx context.Context) error {
 func (s *Store) nothingInUse(ctx context.Context) error {
 	objects, err := s.Objects.List(ctx, "", "", 1)
 	if err != nil {
-		return fmt.Errorf("identity: %w", err)
+		return err
 	}
 	if len(objects) > 0 {
-		return fmt.Errorf("identity: the ledger is new and the store is not empty: %w", blobd.ErrConflict)
+		return fmt.Errorf("the ledger is new and the store is not empty: %w", blobd.ErrConflict)
 	}
 	tenants, err := s.Keys.Ring().Tenants(ctx)
 	if err != nil {
-		return fmt.Errorf("identity: %w", err)
+		return err
 	}
 	if len(tenants) > 0 {
-		return fmt.Errorf("identity: the ledger is new and the key service holds keys of %d tenants: %w", len(tenants), blobd.ErrConflict)
+		return fmt.Errorf("the ledger is new and the key service holds keys of %d tenants: %w", len(tenants), blobd.ErrConflict)
 	}
 	return nil
 }
 
 // catchUp replays what the journal knows and the ledger forgot.
-func (s *Store) catchUp(ctx context.Context) error {
-	id, err := s.Ledger.Identity(ctx, "")
-	if err != nil {
-		return fmt.Errorf("recovery: %w", err)
-	}
+func (s *Store) catchUp(ctx context.Context, was ledger.RecoveryState) error {
 	lost, err := s.Journal.Compare(ctx)
 	if err != nil {
 		return fmt.Errorf("recovery: %w", err)
 	}
-	resumed := id.Recovery == ledger.RecoveryReplay
+	resumed := was == ledger.RecoveryReplay
 	if len(lost.Records) == 0 && !resumed {
 		return nil
 	}
 	// A replay that was cut short has made the comparison blind to a store that
 	// was rolled back too: where there is a place that could have told, assume so.
-	gap := lost.StoreBehind || id.Recovery == ledger.RecoveryGap || resumed && s.Journal.Places() > 1
+	gap := lost.StoreBehind || was == ledger.RecoveryGap || resumed && s.Journal.Places() > 1
 	s.Log.Error("the ledger is behind its journal: it was rolled back", "records", len(lost.Records), "storeBehind", lost.StoreBehind)
 	if err := s.recoveryStep(ctx, ledger.RecoveryReplay, "rollback found", len(lost.Records), 0); err != nil {
 		return err

@@ -105,6 +105,9 @@ func (s *Store) Residue(ctx context.Context, scope backends.Scope, limit int) ([
 	if err := checkScope(ctx, scope); err != nil {
 		return nil, fmt.Errorf("mem: residue: %w", err)
 	}
+	if limit < 1 {
+		return nil, fmt.Errorf("mem: residue: limit %d: %w", limit, blobd.ErrInvalid)
+	}
 	return s.list(limit, within(scope)), nil
 }
 

@@ -114,7 +114,7 @@ func (l *Ledger) checkExecution(c *ledger.Capture) error {
 		return fmt.Errorf("tenant: %w", blobd.ErrNotFound)
 	case e != nil && e.Tenant != c.Tenant:
 		return fmt.Errorf("the execution is another tenant's: %w", blobd.ErrConflict)
-	case c.Key.Version < t.MinimumWrap:
+	case e == nil && c.Key.Version < t.MinimumWrap:
 		return fmt.Errorf("wrapped by version %d, minimum %d: %w", c.Key.Version, t.MinimumWrap, blobd.ErrConflict)
 	case e != nil && e.Key.ID != c.Key.ID:
 		return &ledger.KeyConflict{Winner: *cloneKey(*e.Key)}

@@ -169,7 +169,7 @@ func (b *batch) execution(ctx context.Context, c *ledger.Capture) (*executionSta
 		return nil, refusal{fmt.Errorf("tenant: %w", blobd.ErrNotFound)}
 	case !e.isNew && e.tenant != c.Tenant:
 		return nil, refusal{fmt.Errorf("the execution is another tenant's: %w", blobd.ErrConflict)}
-	case c.Key.Version < minimum:
+	case e.isNew && c.Key.Version < minimum:
 		return nil, refusal{fmt.Errorf("wrapped by version %d, minimum %d: %w", c.Key.Version, minimum, blobd.ErrConflict)}
 	case !e.isNew && e.keyID != c.Key.ID:
 		return nil, b.keyConflict(ctx, e)
