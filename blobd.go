@@ -80,6 +80,12 @@ func (d Digest) Format(f fmt.State, _ rune) { _, _ = f.Write([]byte("[digest]"))
 // LogValue hides the digest from package log/slog.
 func (d Digest) LogValue() slog.Value { return slog.StringValue("[digest]") }
 
+// MarshalText refuses, and with it every encoder that would write the digest.
+func (d Digest) MarshalText() ([]byte, error) { return nil, errSecret }
+
+// MarshalBinary refuses, and with it package encoding/gob.
+func (d Digest) MarshalBinary() ([]byte, error) { return nil, errSecret }
+
 // ExecutionTag names an execution where its id must not appear: in object
 // names, evidence and the journal. It is keyed by the tenant (see
 // ledger.Tenant.NameKey), so it also tells tenants apart.

@@ -1,6 +1,7 @@
 package blobd
 
 import (
+	"crypto/subtle"
 	"errors"
 	"fmt"
 	"io"
@@ -14,18 +15,21 @@ var errSecret = errors.New("a secret does not marshal itself")
 
 const hidden = "[secret]"
 
-// Key is a symmetric key of 256 bits. It never prints or marshals itself. Wipe
-// it when it is no longer needed; a copy made by the runtime (a moved stack)
-// is beyond what Go can wipe, as docs/threat-model.md says.
-type Key struct{ b [KeySize]byte }
+// Key is a symmetric key of 256 bits; make it with NewKey or KeyFrom. It never
+// prints or marshals itself. Its bytes are lent by a function, of which package
+// fmt prints no more than an address, also where it cannot call Format, in an
+// unexported field. A copied Key is the same key. Wipe it when it is no longer needed; a copy made
+// by the runtime (a moved stack) is beyond what Go can wipe, as
+// docs/threat-model.md says.
+type Key struct{ lend func() *[KeySize]byte }
 
 // NewKey reads a key from random, which must be a cryptographic source.
 func NewKey(random io.Reader) (*Key, error) {
-	k := new(Key)
-	if _, err := io.ReadFull(random, k.b[:]); err != nil {
+	b := new([KeySize]byte)
+	if _, err := io.ReadFull(random, b[:]); err != nil {
 		return nil, fmt.Errorf("new key: %w", err)
 	}
-	return k, nil
+	return lending(b), nil
 }
 
 // KeyFrom copies 32 bytes into a key; any other length is ErrCorrupt.
@@ -33,14 +37,22 @@ func KeyFrom(b []byte) (*Key, error) {
 	if len(b) != KeySize {
 		return nil, fmt.Errorf("key: want %d bytes: %w", KeySize, ErrCorrupt)
 	}
-	return &Key{[KeySize]byte(b)}, nil
+	k := [KeySize]byte(b)
+	return lending(&k), nil
 }
 
+func lending(b *[KeySize]byte) *Key { return &Key{func() *[KeySize]byte { return b }} }
+
 // Bytes lends the key's own memory: it must not be kept past Wipe.
-func (k *Key) Bytes() []byte { return k.b[:] }
+func (k *Key) Bytes() []byte { return k.lend()[:] }
+
+// Equal compares two keys in constant time.
+func (k *Key) Equal(other *Key) bool {
+	return subtle.ConstantTimeCompare(k.Bytes(), other.Bytes()) == 1
+}
 
 // Wipe overwrites the key with zeros.
-func (k *Key) Wipe() { clear(k.b[:]) }
+func (k *Key) Wipe() { clear(k.Bytes()) }
 
 // Format hides the key from every verb of package fmt.
 func (k Key) Format(f fmt.State, _ rune) { _, _ = f.Write([]byte(hidden)) }
@@ -57,20 +69,26 @@ func (k Key) MarshalJSON() ([]byte, error) { return nil, errSecret }
 // MarshalBinary refuses, and with it package encoding/gob.
 func (k Key) MarshalBinary() ([]byte, error) { return nil, errSecret }
 
-// Text is readable bytes. It never prints or marshals itself.
-type Text struct{ b []byte }
+// Text is readable bytes. It never prints or marshals itself, in the way that a
+// Key does not. The zero Text is empty.
+type Text struct{ lend func() []byte }
 
 // TextOf takes ownership of b.
-func TextOf(b []byte) Text { return Text{b} }
+func TextOf(b []byte) Text { return Text{func() []byte { return b }} }
 
 // Bytes lends the text's own memory: it must not be kept past Wipe.
-func (t Text) Bytes() []byte { return t.b }
+func (t Text) Bytes() []byte {
+	if t.lend == nil {
+		return nil
+	}
+	return t.lend()
+}
 
 // Len returns the number of bytes.
-func (t Text) Len() int { return len(t.b) }
+func (t Text) Len() int { return len(t.Bytes()) }
 
 // Wipe overwrites the text with zeros.
-func (t Text) Wipe() { clear(t.b) }
+func (t Text) Wipe() { clear(t.Bytes()) }
 
 // Format hides the text from every verb of package fmt.
 func (t Text) Format(f fmt.State, _ rune) { _, _ = f.Write([]byte("[text]")) }

@@ -75,9 +75,8 @@ func TestShowsSees(t *testing.T) {
 	}
 }
 
-// Two ways round Format are not held here, for package fmt offers no hook: the
-// verb %w on what is no error, which vet refuses, and printing a struct that
-// has a secret in an unexported field.
+// One way round Format is not held here, for package fmt offers no hook: the
+// verb %w on what is no error, which vet refuses.
 func TestSecretsDoNotPrint(t *testing.T) {
 	formats := []string{
 		"%v", "%+v", "%#v", "%s", "%q", "%+q", "%#q", "%x", "%X", "% x", "%#x", "%d", "%o", "%O", "%b", "%c", "%U", "%e", "%g", "%t", "%z", "%64v", "%-3s", "%.2x",
@@ -205,5 +204,27 @@ func TestText(t *testing.T) {
 	none.Wipe()
 	if none.Len() != 0 || none.Bytes() != nil {
 		t.Error("the zero text is not empty")
+	}
+}
+
+// holder has secrets where package fmt cannot call their methods.
+type holder struct {
+	key  Key
+	ref  *Key
+	text Text
+}
+
+func TestSecretsDoNotPrintFromUnexportedFields(t *testing.T) {
+	key, err := KeyFrom(marker)
+	if err != nil {
+		t.Fatal(err)
+	}
+	h := holder{*key, key, TextOf(bytes.Clone(marker))}
+	for _, format := range []string{"%v", "%+v", "%#v", "%s", "%q", "%x", "%d"} {
+		for _, v := range []any{h, &h, []holder{h}, map[string]holder{"h": h}} {
+			if out := fmt.Sprintf(format, v); shows(out) {
+				t.Errorf("%s of %T: %s", format, v, out)
+			}
+		}
 	}
 }

@@ -1,6 +1,7 @@
 package api
 
 import (
+	"context"
 	"math"
 	"net/http"
 	"net/url"
@@ -27,13 +28,25 @@ func (a *API) put(c *call) error {
 			return refuse(wire.CodeInvalidUTF8, "the body of a text type must be valid UTF-8; nothing was stored")
 		}
 		r.Text = blobd.TextOf(body)
-		stored, err := a.Store.Put(c.r.Context(), r)
+		stored, err := a.putBounded(c, r)
 		if err != nil {
 			return err
 		}
 		c.writeStored(stored)
 		return nil
 	})
+}
+
+// putBounded puts. The core bounds all of a put but the look for the key that
+// hides subjects.
+func (a *API) putBounded(c *call, r store.PutRequest) (store.Stored, error) {
+	ctx := c.r.Context()
+	if len(r.Subjects) > 0 {
+		bounded, cancel := context.WithTimeout(ctx, requestTimeout)
+		defer cancel()
+		ctx = bounded
+	}
+	return a.Store.Put(ctx, r)
 }
 
 // putRequest is everything of a put but its body.
@@ -111,7 +124,7 @@ func (c *call) writeStored(s store.Stored) {
 	if s.Created {
 		status = http.StatusCreated
 	}
-	c.w.Header()[headerLocation] = []string{"/v1/executions/" + url.PathEscape(c.executionID) + "/blobs/" + s.Ref.String()}
+	c.w.Header()[headerLocation] = []string{blobPath(c.executionID, s.Ref)}
 	c.write(status, a.shared.json, b.b)
 }
 
@@ -133,6 +146,15 @@ func appendStored(b []byte, executionID string, s store.Stored) []byte {
 	b = append(b, `,"expiresAt":`...)
 	b = appendTime(b, s.ExpiresAt)
 	return append(b, '}')
+}
+
+// blobPath is the path of a blob.
+func blobPath(executionID string, ref blobd.Ref) string {
+	var room [128]byte
+	b := append(room[:0], "/v1/executions/"...)
+	b = append(b, url.PathEscape(executionID)...)
+	b = append(b, "/blobs/sha256:"...)
+	return string(appendHex(b, ref[:]))
 }
 
 const hexDigits = "0123456789abcdef"

@@ -136,7 +136,7 @@ func blobRoutes() []route {
 				{wire.HeaderSubjects, "structured-field list of strings"},
 				{wire.HeaderAudience, "base64url JSON array of principals"},
 			},
-			request: rawBody{}, act: (*API).put,
+			request: rawBody{}, act: (*API).put, ownDeadline: true,
 			answers: []reply{
 				{201, wire.Stored{}, []string{headerLocation}},
 				{200, wire.Stored{}, []string{headerLocation}},

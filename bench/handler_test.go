@@ -63,7 +63,8 @@ func newService(b *testing.B, cacheBytes int64) *service {
 	core := keys.NewCore(ring, keys.Options{})
 	s := store.New(store.Config{
 		Ledger: l, Objects: objects, Keys: core, Journal: evidence.NewJournal(l, objects),
-		Now: time.Now, Random: rand.Reader, CacheBytes: cacheBytes, Log: log,
+		Now: time.Now, Random: rand.Reader, PutMargin: store.DefaultPutMargin,
+		CacheBytes: cacheBytes, Log: log,
 	})
 	must(s.Start(ctx))
 	_, err = s.CreateTenant(ctx, tenant, "")

@@ -50,18 +50,28 @@ type Core struct {
 
 	executions       *cache[blobd.ExecutionTag, ID, execution]
 	executionFlights flights[execution]
-	indexes          *cache[string, [sha256.Size]byte, blobd.Key]
-	indexFlights     flights[blobd.Key]
+	indexes          *cache[string, [sha256.Size]byte, index]
+	indexFlights     flights[index]
 }
 
 // execution is what the cache holds of one execution key.
 type execution struct {
 	tenant         string
-	execution, tag blobd.Key
+	execution, tag [blobd.KeySize]byte
 }
 
+// keys turns a copy that the caller owns into keys, and wipes it.
 func (e *execution) keys(id ID) ExecutionKeys {
-	return ExecutionKeys{ID: id, Execution: &e.execution, Tag: &e.tag}
+	defer wipe(e)
+	return ExecutionKeys{ID: id, Execution: keyOf(e.execution), Tag: keyOf(e.tag)}
+}
+
+func keyOf(b [blobd.KeySize]byte) *blobd.Key {
+	k, err := blobd.KeyFrom(b[:])
+	if err != nil {
+		panic(err) // unreachable: the array has a key's size
+	}
+	return k
 }
 
 // Stats says how the cache of execution keys is doing.
@@ -89,7 +99,7 @@ func NewCore(ring Keyring, o Options) *Core {
 	return &Core{
 		ring: ring, now: o.Now, random: o.Random, ttl: o.CacheTTL,
 		executions: newCache[blobd.ExecutionTag, ID, execution](o.CacheSize, o.CacheTTL, o.Now),
-		indexes:    newCache[string, [sha256.Size]byte, blobd.Key](o.CacheSize, o.CacheTTL, o.Now),
+		indexes:    newCache[string, [sha256.Size]byte, index](o.CacheSize, o.CacheTTL, o.Now),
 	}
 }
 
@@ -138,7 +148,7 @@ func (c *Core) NewExecution(ctx context.Context, tenant string, tag blobd.Execut
 // Adopt caches a copy of keys that NewExecution made for this tenant and tag.
 // It does nothing if the execution was forgotten meanwhile.
 func (c *Core) Adopt(tenant string, tag blobd.ExecutionTag, k ExecutionKeys) {
-	e := &execution{tenant: tenant, execution: *k.Execution, tag: *k.Tag}
+	e := &execution{tenant: tenant, execution: [blobd.KeySize]byte(k.Execution.Bytes()), tag: [blobd.KeySize]byte(k.Tag.Bytes())}
 	defer wipe(e)
 	c.executions.add(tag, k.ID, e, c.now())
 }
@@ -256,8 +266,8 @@ func (c *Core) fill(op string, parts ...[]byte) error {
 // readExecution copies the keys out of a plaintext of sizeExecution bytes.
 func readExecution(tenant string, plaintext []byte) *execution {
 	e := &execution{tenant: tenant}
-	copy(e.execution.Bytes(), plaintext[:blobd.KeySize])
-	copy(e.tag.Bytes(), plaintext[blobd.KeySize:2*blobd.KeySize])
+	copy(e.execution[:], plaintext[:blobd.KeySize])
+	copy(e.tag[:], plaintext[blobd.KeySize:2*blobd.KeySize])
 	return e
 }
 

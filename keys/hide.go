@@ -53,6 +53,7 @@ func (c *Core) LogValue() slog.Value { return slog.StringValue(hiddenCore) }
 // verbs it then follows the pointer.
 
 func (e execution) Format(f fmt.State, _ rune)       { _, _ = f.Write([]byte(hiddenKeys)) }
+func (x index) Format(f fmt.State, _ rune)           { _, _ = f.Write([]byte(hiddenKeys)) }
 func (h held[M, V]) Format(f fmt.State, _ rune)      { _, _ = f.Write([]byte(hiddenKeys)) }
 func (g group[M, V]) Format(f fmt.State, _ rune)     { _, _ = f.Write([]byte(hiddenKeys)) }
 func (c *cache[G, M, V]) Format(f fmt.State, _ rune) { _, _ = f.Write([]byte(hiddenCore)) }

@@ -21,7 +21,7 @@ func (c *Core) NewIndex(ctx context.Context, tenant string) (*blobd.Key, Wrapped
 	if err != nil {
 		return nil, Wrapped{}, err
 	}
-	return readIndex(plaintext), wrapped, nil
+	return readIndex(plaintext).key(), wrapped, nil
 }
 
 // Index returns a tenant's index key, cached like execution keys.
@@ -29,15 +29,27 @@ func (c *Core) Index(ctx context.Context, tenant string, w Wrapped) (*blobd.Key,
 	const op = "index key"
 	member := sha256.Sum256(w.Ciphertext)
 	if found := c.indexes.get(tenant, member); found != nil {
-		return found, nil
+		return found.key(), nil
 	}
-	key, err := c.indexFlights.do(ctx, flightKey(tenant, blobd.ExecutionTag{}, ID{}, w), func(ctx context.Context) (*blobd.Key, error) {
+	found, err := c.indexFlights.do(ctx, flightKey(tenant, blobd.ExecutionTag{}, ID{}, w), func(ctx context.Context) (*index, error) {
 		return c.learnIndex(ctx, tenant, member, w)
 	})
-	return key, classify(op, err)
+	if err != nil {
+		return nil, classify(op, err)
+	}
+	return found.key(), nil
 }
 
-func (c *Core) learnIndex(ctx context.Context, tenant string, member [sha256.Size]byte, w Wrapped) (*blobd.Key, error) {
+// index is what the cache holds of an index key.
+type index struct{ secret [blobd.KeySize]byte }
+
+// key turns a copy that the caller owns into a key, and wipes it.
+func (x *index) key() *blobd.Key {
+	defer wipe(x)
+	return keyOf(x.secret)
+}
+
+func (c *Core) learnIndex(ctx context.Context, tenant string, member [sha256.Size]byte, w Wrapped) (*index, error) {
 	if found := c.indexes.peek(tenant, member); found != nil {
 		return found, nil
 	}
@@ -50,9 +62,9 @@ func (c *Core) learnIndex(ctx context.Context, tenant string, member [sha256.Siz
 	if err := checkBound(plaintext, sizeIndex, indexBinding(tenant)); err != nil {
 		return nil, err
 	}
-	key := readIndex(plaintext)
-	c.indexes.add(tenant, member, key, asked)
-	return key, nil
+	learnt := readIndex(plaintext)
+	c.indexes.add(tenant, member, learnt, asked)
+	return learnt, nil
 }
 
 // RewrapIndex is Rewrap for a tenant's index key.
@@ -61,8 +73,6 @@ func (c *Core) RewrapIndex(ctx context.Context, tenant string, w Wrapped) (Wrapp
 }
 
 // readIndex copies the key out of a plaintext of sizeIndex bytes.
-func readIndex(plaintext []byte) *blobd.Key {
-	key := new(blobd.Key)
-	copy(key.Bytes(), plaintext[:blobd.KeySize])
-	return key
+func readIndex(plaintext []byte) *index {
+	return &index{[blobd.KeySize]byte(plaintext[:blobd.KeySize])}
 }

@@ -26,7 +26,7 @@ func (c *cache[G, M, V]) latest(g G) (m M, v *V) {
 	var newest *held[M, V]
 	for i := range found.held {
 		h := &found.held[i]
-		if c.fresh(h.learnt, now) && (newest == nil || h.learnt.After(newest.learnt)) {
+		if c.fresh(h.learnt, now) && (newest == nil || !h.learnt.Before(newest.learnt)) {
 			newest = h
 		}
 	}

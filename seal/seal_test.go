@@ -130,7 +130,7 @@ func TestOnlyTheOwnerOpens(t *testing.T) {
 func TestOnlyTheKeyOpens(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		key, m, _, sealed := drawSealed(t)
-		if other := drawKey(t, "other key"); *other != *key {
+		if other := drawKey(t, "other key"); !other.Equal(key) {
 			mustFail(t, other, sealed, ownerOf(m), ReasonKeyID)
 		}
 	})
@@ -234,7 +234,7 @@ func TestWrapBindsKeyAndRef(t *testing.T) {
 			t.Fatalf("%d bytes: %v", len(wrapped), err)
 		}
 		got, err := UnwrapKey(execution, ref, wrapped)
-		if err != nil || *got != *key {
+		if err != nil || !got.Equal(key) {
 			t.Fatalf("another key came out: %v", err)
 		}
 		refuses := func(what string, execution *blobd.Key, ref blobd.Ref, wrapped []byte) {
@@ -242,7 +242,7 @@ func TestWrapBindsKeyAndRef(t *testing.T) {
 				t.Errorf("%s: %v, want %q", what, err, ReasonTag)
 			}
 		}
-		if other := drawKey(t, "other key"); *other != *execution {
+		if other := drawKey(t, "other key"); !other.Equal(execution) {
 			refuses("other key", other, ref, wrapped)
 		}
 		other := ref
@@ -279,7 +279,7 @@ func TestRepeatTagTellsApart(t *testing.T) {
 		if (RepeatTag(key, a) == RepeatTag(key, b)) != same {
 			t.Fatal("tags agree where contents do not, or the reverse")
 		}
-		if other := drawKey(t, "other key"); *other != *key && RepeatTag(other, a) == RepeatTag(key, a) {
+		if other := drawKey(t, "other key"); !other.Equal(key) && RepeatTag(other, a) == RepeatTag(key, a) {
 			t.Fatal("two keys give one tag")
 		}
 	})

@@ -301,7 +301,7 @@ func TestRecoveryCrashMatrix(t *testing.T) {
 					interruptRecovery(t, rollStore, func(n *node) { n.fail(c, true, errDown) })
 				})
 				t.Run("killed after "+c.String(), func(t *testing.T) {
-					interruptRecovery(t, rollStore, func(n *node) { n.dieAfter(c, calls) })
+					interruptRecovery(t, rollStore, func(n *node) { n.dieAfter(c) })
 				})
 			}
 		})
@@ -390,7 +390,7 @@ func TestFirstStartCrashMatrix(t *testing.T) {
 		for _, arm := range []func(*node){
 			func(n *node) { n.fail(c, false, errDown) },
 			func(n *node) { n.fail(c, true, errUnclassified) },
-			func(n *node) { n.dieAfter(c, calls) },
+			func(n *node) { n.dieAfter(c) },
 		} {
 			p := fresh()
 			n := p.boot()

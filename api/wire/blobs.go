@@ -57,7 +57,7 @@ type ReasoningPart struct {
 	Signature string `json:"signature,omitempty"`
 	TextRef   string `json:"textRef,omitempty"`
 	Digest    string `json:"digest,omitempty"`
-	Omitted   bool   `json:"omitted,omitempty" doc:"readable text existed and was not kept"`
+	Omitted   bool   `json:"omitted,omitzero" doc:"readable text existed and was not kept"`
 }
 
 // CapturedEvent is the payload of LLM_REASONING_CAPTURED: no text, no

@@ -38,7 +38,7 @@ type EraseRequest struct {
 	ReceivedAt   *time.Time `json:"receivedAt,omitempty" doc:"default now; not in the future"`
 	DueAt        *time.Time `json:"dueAt,omitempty" doc:"not before receivedAt"`
 	ExternalRef  string     `json:"externalRef,omitempty" maxLength:"1024"`
-	DryRun       bool       `json:"dryRun,omitempty"`
+	DryRun       bool       `json:"dryRun,omitzero"`
 	GraceSeconds *int64     `json:"graceSeconds,omitempty" minimum:"0" doc:"this version: 0 only"`
 	Callback     *string    `json:"callback,omitempty" doc:"not in this version"`
 }

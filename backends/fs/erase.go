@@ -6,79 +6,101 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"os"
 	"slices"
-	"strings"
 
 	"github.com/blobd/blobd"
 	"github.com/blobd/blobd/backends"
 )
 
-// erasePage is how many records one step of an erasure takes.
-const erasePage = 4096
+// erasePage is how many names one step of an erasure takes.
+const erasePage = 8 << 10
 
-// Erase implements backends.Store. The write order, for each page of names:
-// overwrite names and data with zeros, make that durable, read it back; take
-// the word LIVE away, make that durable; forget the names in the index; remove
-// segments that hold nothing any more. After a crash anywhere in between the
-// names are still found and erased again.
+// Erase implements backends.Store. For each page of records, sorted by segment:
+// mark them dead, fdatasync; overwrite names and data with zeros, fdatasync;
+// read the zeros back; give their space back; forget them in the index; remove
+// segments without a live record. A crash in between leaves either a live
+// record or a dead one that no read returns, and a repetition finds both. Memory
+// does not grow with the scope.
 func (s *Store) Erase(ctx context.Context, scope backends.Scope) (backends.Erased, error) {
+	if err := s.enter(ctx); err != nil {
+		return backends.Erased{}, classify("erase", err)
+	}
+	defer s.life.RUnlock()
 	var erased backends.Erased
-	err := s.eachOf(ctx, scope, func(page []named) error {
-		n, err := s.erase(page)
-		erased.Objects += n
-		erased.Versions += n
-		return err
-	})
+	err := s.eachPage(ctx, scope, func(page []named) error { return s.erasePage(ctx, page, &erased) })
 	return erased, classify("erase", err)
 }
 
-// Residue implements backends.Store. It reads every record that the index still
-// names; one that was erased reads back as such.
+// Residue implements backends.Store: every record that the index still knows is
+// read, and only one that is dead and reads as zeros throughout counts as gone.
 func (s *Store) Residue(ctx context.Context, scope backends.Scope, limit int) ([]backends.Object, error) {
+	if err := s.enter(ctx); err != nil {
+		return nil, classify("residue", err)
+	}
+	defer s.life.RUnlock()
+	if limit < 1 {
+		return nil, classify("residue", fmt.Errorf("limit %d: %w", limit, blobd.ErrInvalid))
+	}
+	left, err := s.residue(ctx, scope, limit)
+	if err == nil && len(left) == 0 {
+		err = s.index.damaged() // what cannot be read is not proved absent
+	}
+	if err != nil {
+		return nil, classify("residue", err)
+	}
+	return left, nil
+}
+
+// errEnough ends a walk through a scope early.
+var errEnough = errors.New("enough")
+
+func (s *Store) residue(ctx context.Context, scope backends.Scope, limit int) ([]backends.Object, error) {
 	var left []backends.Object
-	err := s.eachOf(ctx, scope, func(page []named) error {
-		for _, e := range page {
-			live, err := s.lives(e.place)
-			if errors.Is(kindOf(err), blobd.ErrNotFound) {
-				continue // its whole segment is gone
+	err := s.eachPage(ctx, scope, func(page []named) error {
+		for _, n := range page {
+			if err := ctx.Err(); err != nil {
+				return err
 			}
+			gone, err := s.isGone(n)
 			if err != nil {
 				return err
 			}
-			if live && len(left) < limit {
-				left = append(left, object(e))
+			if gone {
+				continue
+			}
+			f, err := s.readHeader(n)
+			if err != nil {
+				return err
+			}
+			if left = append(left, object(n, f)); len(left) == limit {
+				return errEnough
 			}
 		}
 		return nil
 	})
-	return left, classify("residue", err)
+	if errors.Is(err, errEnough) {
+		err = nil
+	}
+	return left, err
 }
 
-// List implements backends.Store.
-func (s *Store) List(ctx context.Context, prefix, after string, limit int) ([]backends.Object, error) {
-	if err := ended(ctx); err != nil {
-		return nil, classify("list", err)
+// isGone reports whether a record was erased and overwritten.
+func (s *Store) isGone(n named) (gone bool, err error) {
+	err = s.handles.use(n.segment, func(f file) error {
+		gone, err = readsAsErased(f, n, make([]byte, 64<<10))
+		return err
+	})
+	if errors.Is(err, os.ErrNotExist) {
+		f := found{}
+		err = s.lost(n, &f, err)
+		gone = f.fate == dead
 	}
-	if limit < 1 || limit > 1000 {
-		return nil, classify("list", fmt.Errorf("limit %d: %w", limit, blobd.ErrInvalid))
-	}
-	page, err := s.names(prefix, after, limit)
-	if err != nil {
-		return nil, classify("list", err)
-	}
-	var found []backends.Object
-	for _, e := range page {
-		found = append(found, object(e))
-	}
-	return found, nil
+	return gone, err
 }
 
-func object(e named) backends.Object {
-	return backends.Object{Name: e.name, Size: e.dataLen, Modified: timeOf(e.written)}
-}
-
-// eachOf calls use with the names in scope that the store knows, page by page.
-func (s *Store) eachOf(ctx context.Context, scope backends.Scope, use func([]named) error) error {
+// eachPage calls use with the records in scope, page by page.
+func (s *Store) eachPage(ctx context.Context, scope backends.Scope, use func([]named) error) error {
 	if err := backends.CheckScope(scope); err != nil {
 		return err
 	}
@@ -86,10 +108,10 @@ func (s *Store) eachOf(ctx context.Context, scope backends.Scope, use func([]nam
 		return s.eachNamed(ctx, scope.Names, use)
 	}
 	for after := ""; ; {
-		if err := ended(ctx); err != nil {
+		if err := ctx.Err(); err != nil {
 			return err
 		}
-		page, err := s.names(scope.Prefix, after, erasePage)
+		page, err := s.index.page(scope.Prefix, after, erasePage)
 		if err != nil || len(page) == 0 {
 			return err
 		}
@@ -101,19 +123,17 @@ func (s *Store) eachOf(ctx context.Context, scope backends.Scope, use func([]nam
 }
 
 func (s *Store) eachNamed(ctx context.Context, names []string, use func([]named) error) error {
-	for chunk := range slices.Chunk(names, erasePage) {
-		if err := ended(ctx); err != nil {
-			return err
-		}
+	for chunk := range slices.Chunk(slices.Compact(slices.Sorted(slices.Values(names))), erasePage) {
 		var page []named
 		for _, name := range chunk {
-			p, ok, err := s.find(name)
+			if err := ctx.Err(); err != nil {
+				return err
+			}
+			records, err := s.index.all(name)
 			if err != nil {
 				return err
 			}
-			if ok {
-				page = append(page, named{name, p})
-			}
+			page = append(page, records...)
 		}
 		if len(page) == 0 {
 			continue
@@ -125,151 +145,94 @@ func (s *Store) eachNamed(ctx context.Context, names []string, use func([]named)
 	return nil
 }
 
-// names merges the index and what it lacks, in order.
-func (s *Store) names(prefix, after string, limit int) ([]named, error) {
-	s.mu.RLock()
-	closed := s.closed
-	merged := make(map[string]place)
-	for name, p := range s.pending {
-		if strings.HasPrefix(name, prefix) && name > after {
-			merged[name] = p
-		}
+// erasePage erases records, one caller at a time.
+func (s *Store) erasePage(ctx context.Context, page []named, total *backends.Erased) error {
+	select {
+	case s.erasing <- struct{}{}:
+	case <-ctx.Done():
+		return ctx.Err()
 	}
-	s.mu.RUnlock()
-	if closed {
-		return nil, errClosed
+	defer func() { <-s.erasing }()
+	bySegment := make(map[segmentID][]named)
+	for _, n := range page {
+		bySegment[n.segment] = append(bySegment[n.segment], n)
 	}
-	// Read after pending: what left pending meanwhile is in the index.
-	page, err := s.index.page(prefix, after, limit)
-	if err != nil {
-		return nil, err
-	}
-	for _, e := range page {
-		if _, newer := merged[e.name]; !newer {
-			merged[e.name] = e.place
-		}
-	}
-	all := make([]named, 0, len(merged))
-	for _, name := range slices.Sorted(maps.Keys(merged)) {
-		all = append(all, named{name, merged[name]})
-	}
-	return all[:min(limit, len(all))], nil
-}
-
-// erase erases one page of records and returns how many were live.
-func (s *Store) erase(page []named) (int, error) {
-	bySegment := make(map[uint64][]named)
-	for _, e := range page {
-		bySegment[e.segment] = append(bySegment[e.segment], e)
-	}
-	live := 0
-	for _, segment := range slices.Sorted(maps.Keys(bySegment)) {
-		records := bySegment[segment]
-		slices.SortFunc(records, func(a, b named) int { return cmp.Compare(a.offset, b.offset) })
-		n, err := 0, error(nil)
-		err = s.files.use(segment, func(f file) error {
-			n, err = blank(f, records)
+	for _, id := range slices.Sorted(maps.Keys(bySegment)) {
+		if err := ctx.Err(); err != nil {
 			return err
-		})
-		if err != nil && !errors.Is(kindOf(err), blobd.ErrNotFound) {
-			return live, err
 		}
-		live += n
+		if err := s.eraseIn(id, bySegment[id], total); err != nil {
+			return err
+		}
 	}
-	return live, s.forget(page)
+	return nil
 }
 
-// blank overwrites records of one segment, in the order that record.go states.
-func blank(f file, records []named) (live int, err error) {
-	for _, r := range records {
-		is, err := isLive(f, r.place)
-		if err != nil {
-			return 0, err
-		}
-		if is {
-			live++
-		}
-		if err := overwrite(f, r.offset+blankFrom, r.blankSize()); err != nil {
-			return 0, err
-		}
+// eraseIn erases records of one segment.
+func (s *Store) eraseIn(id segmentID, records []named, total *backends.Erased) error {
+	f, err := s.openSegment(id, os.O_RDWR)
+	if errors.Is(err, os.ErrNotExist) {
+		// Another erasure removed the file, or it is lost: nothing can be read.
+		return s.index.remove(records, map[segmentID]int64{id: 0})
 	}
-	if err := f.Sync(); err != nil {
-		return 0, err
-	}
-	buffer := make([]byte, len(zeros))
-	for _, r := range records {
-		gone, err := readsAsZeros(f, r.offset+blankFrom, r.blankSize(), buffer)
-		if err != nil {
-			return 0, err
-		}
-		if !gone {
-			return 0, fmt.Errorf("erased bytes read back otherwise: %w", blobd.ErrConflict)
-		}
-		if err := overwrite(f, r.offset+liveAt, blankFrom-liveAt); err != nil {
-			return 0, err
-		}
-	}
-	if err := f.Sync(); err != nil {
-		return 0, err
-	}
-	for _, r := range records {
-		if err := f.GiveBack(r.offset+blankFrom, r.blankSize()); err != nil {
-			return 0, err
-		}
-	}
-	return live, nil
-}
-
-// blankSize is how many bytes of a record an erasure overwrites.
-func (r named) blankSize() int64 {
-	return headerSize - blankFrom + int64(len(r.name)) + r.dataLen
-}
-
-// forget removes names from the index and from what it lacks, and segments that
-// hold nothing any more from the folder.
-func (s *Store) forget(page []named) error {
-	s.indexing.Lock()
-	defer s.indexing.Unlock()
-	empty, err := s.index.remove(page)
 	if err != nil {
 		return err
 	}
-	s.mu.Lock()
-	used := map[uint64]bool{s.current.segment: true}
-	for _, e := range page {
-		if s.pending[e.name] == e.place {
-			delete(s.pending, e.name)
-			empty = append(empty, e.segment)
-		}
+	slices.SortFunc(records, func(a, b named) int { return cmp.Compare(a.offset, b.offset) })
+	e := eraser{file: f, segment: id, zeros: s.zeros, buffer: make([]byte, 256<<10)}
+	died, err := e.erase(records, s.index.erased(id))
+	if closeErr := f.Close(); err == nil {
+		err = closeErr
 	}
-	for _, p := range s.pending {
-		used[p.segment] = true
+	if err != nil {
+		return err
 	}
-	s.mu.Unlock()
-	slices.Sort(empty)
-	return s.removeSegments(slices.DeleteFunc(slices.Compact(empty), func(n uint64) bool { return used[n] }))
+	if err := s.index.remove(records, map[segmentID]int64{id: int64(len(died))}); err != nil {
+		return err
+	}
+	count(total, died)
+	if s.index.seemsEmpty(id) {
+		return s.dropIfEmpty(id)
+	}
+	return nil
 }
 
-// removeSegments removes segment files, except those that the index still
-// counts objects in.
-func (s *Store) removeSegments(segments []uint64) error {
-	removed := false
-	for _, n := range segments {
-		inUse, err := s.index.counts(n)
-		if err != nil {
-			return err
-		}
-		if inUse {
-			continue
-		}
-		s.files.forget(n)
-		if err := s.root.Remove(segmentName(n)); err != nil && !errors.Is(kindOf(err), blobd.ErrNotFound) {
-			return err
-		}
-		removed = true
+func count(total *backends.Erased, died []named) {
+	total.Versions += len(died)
+	names := make(map[string]bool, len(died))
+	for _, n := range died {
+		names[n.name] = true
 	}
-	if !removed {
+	total.Objects += len(names)
+}
+
+// dropIfEmpty removes a segment that holds no live record and is not written. It
+// reads all headers first: the count is a hint, the file is the proof.
+func (s *Store) dropIfEmpty(id segmentID) error {
+	if id == s.currentSegment() {
 		return nil
 	}
-	return s.syncFolder()
+	err := s.handles.use(id, func(f file) error {
+		return walk(f, id, segmentStart, func(i item) error {
+			if i.header.live || i.isGap && !i.zero {
+				return errEnough
+			}
+			return nil
+		})
+	})
+	if errors.Is(err, errEnough) || errors.Is(err, os.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	// The table first: a segment that it knows and that is gone is a loss.
+	if err := s.index.dropSegment(id); err != nil {
+		return err
+	}
+	s.handles.forget(id)
+	if err := s.root.Remove(id.path()); err != nil && !errors.Is(err, os.ErrNotExist) {
+		return err
+	}
+	return syncFolder(s.root, segmentFolder)
 }

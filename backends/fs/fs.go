@@ -1,319 +1,224 @@
-// Package fs is an object store in a folder, made of packed segments: objects
-// are appended to files of many, and concurrent puts share one fsync.
-//
-// It promises the contract of package backends, and that erased bytes are
-// overwritten in place and read back as zeros before they count as erased. It
-// never appends to a segment of an earlier run, so that an older copy of the
-// folder laid over a newer one destroys no newer segment.
-//
-// What it cannot reach: a copy-on-write or journalling filesystem, a snapshot
-// or a disk's spare blocks may keep older bytes of an overwritten range.
-//
-// record.go is the format, put.go and erase.go are the two write orders,
-// recover.go is what happens at open, index.go is the cache that finds names.
 package fs
 
 import (
+	"cmp"
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"sync"
 	"time"
 
 	"github.com/gofrs/flock"
-	"github.com/hashicorp/golang-lru/v2/simplelru"
 
 	"github.com/blobd/blobd"
 	"github.com/blobd/blobd/backends"
 	"github.com/blobd/blobd/internal/groupcommit"
 )
 
-// Options tune a Store. Zero fields take the defaults.
+// Options tune a Store. Now is required; zero fields take the defaults.
 type Options struct {
-	Now func() time.Time // the store's clock; required
-	// SegmentSize is when a new segment is begun, in bytes.
+	// Now is the store's clock, for Object.Modified.
+	Now func() time.Time
+	// Rand is where the names of segments come from; crypto/rand by default.
+	Rand io.Reader
+	// SegmentSize is the length in bytes at which a new segment is begun; 64 MiB
+	// by default. One batch of puts may pass it.
 	SegmentSize int64
-	// Pending is how many objects the index may lack before they are added.
-	Pending int
-	// OpenFiles bounds how many segments are kept open for reading.
+	// OpenFiles bounds the segments kept open for reading; 128 by default.
 	OpenFiles int
+	// IndexBatch is how many names are collected in memory before they are moved
+	// to the index on disk, about 250 bytes each; 8,192 by default.
+	IndexBatch int
+	// AcceptDamage overwrites ranges of segments that hold nothing that can be
+	// read, and so gives up what they held. Without it, such a store answers
+	// ErrCorrupt where it would answer ErrNotFound, and Residue fails. It is an
+	// operator's decision and not a default.
+	AcceptDamage bool
 }
 
 // The defaults of Options.
 const (
 	DefaultSegmentSize = 64 << 20
-	DefaultPending     = 4096
-	DefaultOpenFiles   = 256
+	DefaultOpenFiles   = 128
+	DefaultIndexBatch  = 8 << 10
 )
 
-// The bounds of one shared write.
-const (
-	maxBatch      = 512
-	maxBatchBytes = 32 << 20
-)
+const lockFile, probeFile = "lock", "probe"
 
-// Store is a store in a folder. It is safe for concurrent use.
+// Store is a store in a folder. Make it with Open. It is safe for concurrent
+// use.
 type Store struct {
 	options Options
 	root    *os.Root
 	lock    *flock.Flock
 	index   *index
+	handles *handles
 	puts    *groupcommit.Group[*put]
-	// open opens a file of the root; tests put faults in between.
-	open func(name string, flag int) (file, error)
+	buffers sync.Pool // of *[]byte, for records on their way to a segment
+	zeros   []byte    // never written
+	wrap    func(segmentID, file) file
 
-	mu      sync.RWMutex
-	pending map[string]place // guarded by mu; not in the index yet
-	current frontier         // guarded by mu; where the next record goes
-	closed  bool             // guarded by mu
+	// writer is the segment being written; owned by whoever leads the puts.
+	writer *writer
+	// erasing has room for the one who erases a page of records.
+	erasing chan struct{}
 
-	indexing sync.Mutex // held while the index is changed
-	flushing sync.WaitGroup
-
-	// active is the segment being written; owned by the leader of a put.
-	active file
-
-	files *openFiles
+	// life is held for reading by every call, for writing by Close.
+	life   sync.RWMutex
+	closed bool // guarded by life
+	// current is the segment being written, 0 if none; it is never removed.
+	currentMu sync.Mutex
+	current   segmentID // guarded by currentMu
+	last      uint32    // guarded by currentMu; the highest number of a segment
 }
 
 var _ backends.Store = (*Store)(nil)
 
-// Open opens a store in a folder, or makes one, and takes what a crash left in
-// order. A folder that another process has open is ErrConflict.
+// Open opens the store in a folder, or makes one with mode 0700, and puts in
+// order what a crash left. It starts no goroutine. A folder that is open already
+// is ErrConflict. After a clean Close it takes milliseconds; after a crash it
+// reads what the index lacks and visits every page of the index; without an
+// index it reads everything.
 func Open(folder string, o Options) (*Store, error) {
-	s, err := open(folder, o, nil)
-	return s, classify("open", err)
+	s, err := open(folder, o, func(_ segmentID, f file) file { return f })
+	if err != nil {
+		return nil, classify("open", err)
+	}
+	return s, nil
 }
 
-func open(folder string, o Options, wrap func(file) file) (_ *Store, err error) {
-	o = o.withDefaults()
-	if err := os.MkdirAll(folder, 0o700); err != nil {
-		return nil, err
+func open(folder string, o Options, wrap func(segmentID, file) file) (_ *Store, err error) {
+	if o.Now == nil {
+		return nil, fmt.Errorf("options: no clock: %w", blobd.ErrInvalid)
 	}
-	lock := flock.New(filepath.Join(folder, "lock"), flock.SetPermissions(0o600))
-	if got, err := lock.TryLock(); err != nil || !got {
-		return nil, errors.Join(err, fmt.Errorf("another process has the folder open: %w", blobd.ErrConflict))
+	if o.Rand == nil {
+		o.Rand = rand.Reader
 	}
-	s := &Store{options: o, lock: lock, pending: make(map[string]place)}
+	o.SegmentSize = cmp.Or(o.SegmentSize, DefaultSegmentSize)
+	o.OpenFiles = cmp.Or(o.OpenFiles, DefaultOpenFiles)
+	o.IndexBatch = cmp.Or(o.IndexBatch, DefaultIndexBatch)
+	s := &Store{options: o, wrap: wrap, zeros: newZeros(), erasing: make(chan struct{}, 1)}
+	s.handles = newHandles(o.OpenFiles, s.openSegment)
+	s.puts = groupcommit.New(groupcommit.Limits{Items: maxBatchItems, Weight: maxBatchBytes}, (*put).weight, s.write)
 	defer func() {
 		if err != nil {
-			s.release()
+			_ = s.release(false)
 		}
 	}()
-	if s.root, err = os.OpenRoot(folder); err != nil {
-		return nil, err
-	}
-	s.open = func(name string, flag int) (file, error) {
-		f, err := openRegular(s.root, name, flag)
-		if err == nil && wrap != nil {
-			f = wrap(f)
-		}
-		return f, err
-	}
-	s.files = newOpenFiles(o.OpenFiles, s.open)
-	s.puts = groupcommit.New(groupcommit.Limits{Items: maxBatch, Weight: maxBatchBytes},
-		func(p *put) int { return len(p.record) }, s.write)
-	if s.index, err = openIndex(filepath.Join(folder, indexFile)); err != nil {
+	if err := s.openFolder(folder); err != nil {
 		return nil, err
 	}
 	return s, s.recover()
 }
 
-func (o Options) withDefaults() Options {
-	if o.SegmentSize == 0 {
-		o.SegmentSize = DefaultSegmentSize
+func (s *Store) openFolder(folder string) (err error) {
+	if err := os.MkdirAll(folder, 0o700); err != nil {
+		return err
 	}
-	if o.Pending == 0 {
-		o.Pending = DefaultPending
+	if s.root, err = os.OpenRoot(folder); err != nil {
+		return err
 	}
-	if o.OpenFiles == 0 {
-		o.OpenFiles = DefaultOpenFiles
+	// Made through the root first: the lock is then a regular file of ours.
+	f, err := openRegular(s.root, lockFile, os.O_CREATE|os.O_RDWR)
+	if err != nil {
+		return err
 	}
-	return o
+	_ = f.Close()
+	s.lock = flock.New(filepath.Join(folder, lockFile))
+	switch got, err := s.lock.TryLock(); {
+	case err != nil:
+		return err
+	case !got:
+		return fmt.Errorf("the folder is open already: %w", blobd.ErrConflict)
+	}
+	if err := s.root.Mkdir(segmentFolder, 0o700); err != nil && !errors.Is(err, os.ErrExist) {
+		return err
+	}
+	return syncFolder(s.root, ".")
 }
 
-// Close makes the index whole and gives the folder free. No call may be under
-// way.
+// Close waits for calls under way, completes the index and gives the folder
+// free. Later calls are ErrUnavailable. It may be called again.
 func (s *Store) Close() error {
-	s.mu.Lock()
-	closed := s.closed
-	s.closed = true
-	s.mu.Unlock()
-	if closed {
+	s.life.Lock()
+	defer s.life.Unlock()
+	if s.closed {
 		return nil
 	}
-	s.flushing.Wait()
-	err := s.flush()
-	return classify("close", errors.Join(err, s.release()))
+	s.closed = true
+	err := s.retire()
+	if moveErr := s.moveIndex(); err == nil {
+		err = moveErr
+	}
+	return classify("close", errors.Join(err, s.release(err == nil)))
 }
 
-func (s *Store) release() error {
+func (s *Store) release(whole bool) error {
+	s.handles.closeAll()
 	var errs []error
-	if s.active != nil {
-		errs = append(errs, s.active.Close())
-	}
-	if s.files != nil {
-		s.files.closeAll()
-	}
 	if s.index != nil {
-		errs = append(errs, s.index.close())
+		errs = append(errs, s.index.table.close(whole))
+	}
+	if s.lock != nil {
+		errs = append(errs, s.lock.Close())
 	}
 	if s.root != nil {
 		errs = append(errs, s.root.Close())
 	}
-	return errors.Join(append(errs, s.lock.Unlock())...)
+	return errors.Join(errs...)
 }
 
-// Get implements backends.Store.
-func (s *Store) Get(ctx context.Context, name string) ([]byte, error) {
-	if err := check(ctx, name); err != nil {
-		return nil, classify("get", err)
-	}
-	p, ok, err := s.find(name)
-	if err != nil {
-		return nil, classify("get", err)
-	}
-	if !ok {
-		return nil, classify("get", fmt.Errorf("%s: %w", name, blobd.ErrNotFound))
-	}
-	data, err := s.read(p, name)
-	return data, classify("get", err)
-}
-
-func (s *Store) read(p place, name string) (data []byte, err error) {
-	err = s.files.use(p.segment, func(f file) error {
-		data, err = readRecord(f, p, name)
-		return err
-	})
-	return data, err
-}
-
-// find returns where a name's record lies: what the index lacks is in pending.
-func (s *Store) find(name string) (place, bool, error) {
-	s.mu.RLock()
-	p, ok := s.pending[name]
-	closed := s.closed
-	s.mu.RUnlock()
-	if closed {
-		return place{}, false, errClosed
-	}
-	if ok {
-		return p, true, nil
-	}
-	p, ok, err := s.index.get(name)
-	if err != nil || ok {
-		return p, ok, err
-	}
-	return s.findAgain(name)
-}
-
-// findAgain looks at pending once more: an entry leaves it only after it is in
-// the index, so one that was in neither is in one of them now or nowhere.
-func (s *Store) findAgain(name string) (place, bool, error) {
-	s.mu.RLock()
-	defer s.mu.RUnlock()
-	p, ok := s.pending[name]
-	return p, ok, nil
-}
-
-// Check implements backends.Store.
+// Check implements backends.Store: it writes a byte to a file of its own and
+// reads it back.
 func (s *Store) Check(ctx context.Context) error {
-	if err := ended(ctx); err != nil {
-		return classify("check", err)
+	err := s.enter(ctx)
+	if err == nil {
+		defer s.life.RUnlock()
+		err = s.probe()
 	}
-	s.mu.RLock()
-	defer s.mu.RUnlock()
-	if s.closed {
-		return classify("check", errClosed)
-	}
-	_, err := s.root.Stat(".")
 	return classify("check", err)
 }
 
-var errClosed = fmt.Errorf("the store is closed: %w", blobd.ErrUnavailable)
-
-func check(ctx context.Context, name string) error {
-	if err := ended(ctx); err != nil {
+func (s *Store) probe() error {
+	f, err := openRegular(s.root, probeFile, os.O_CREATE|os.O_RDWR)
+	if err != nil {
 		return err
 	}
-	return backends.CheckName(name)
+	b := []byte{1}
+	if _, err = f.WriteAt(b, 0); err == nil {
+		_, err = f.ReadAt(b, 0)
+	}
+	return errors.Join(err, f.Close())
 }
 
-func ended(ctx context.Context) error {
+// enter begins a call. After nil the caller holds life for reading.
+func (s *Store) enter(ctx context.Context) error {
 	if err := ctx.Err(); err != nil {
-		return fmt.Errorf("%w: %w", blobd.ErrUnavailable, err)
+		return err
+	}
+	s.life.RLock()
+	if s.closed {
+		s.life.RUnlock()
+		return fmt.Errorf("the store is closed: %w", blobd.ErrUnavailable)
 	}
 	return nil
 }
 
-// openFiles keeps segments open for reading, the least used closed first.
-type openFiles struct {
-	open func(name string, flag int) (file, error)
-
-	mu  sync.Mutex
-	lru *simplelru.LRU[uint64, *openFile] // guarded by mu
-}
-
-// openFile is closed by the last who uses it.
-type openFile struct {
-	file
-	users int // guarded by openFiles.mu; the list counts as one
-}
-
-func newOpenFiles(limit int, open func(string, int) (file, error)) *openFiles {
-	o := &openFiles{open: open}
-	// The only error of NewLRU is a size below 1.
-	o.lru, _ = simplelru.NewLRU(max(1, limit), func(_ uint64, f *openFile) { o.drop(f) })
-	return o
-}
-
-// drop ends one use; the caller holds mu.
-func (o *openFiles) drop(f *openFile) {
-	if f.users--; f.users == 0 {
-		_ = f.Close() // it was only read
-	}
-}
-
-// use calls f with a segment's open file.
-func (o *openFiles) use(segment uint64, do func(file) error) error {
-	f, err := o.take(segment)
-	if err != nil {
-		return err
-	}
-	defer func() {
-		o.mu.Lock()
-		defer o.mu.Unlock()
-		o.drop(f)
-	}()
-	return do(f.file)
-}
-
-func (o *openFiles) take(segment uint64) (*openFile, error) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	if f, ok := o.lru.Get(segment); ok {
-		f.users++
-		return f, nil
-	}
-	opened, err := o.open(segmentName(segment), os.O_RDWR)
+// openSegment opens a segment that exists.
+func (s *Store) openSegment(id segmentID, flag int) (file, error) {
+	f, err := openRegular(s.root, id.path(), flag)
 	if err != nil {
 		return nil, err
 	}
-	f := &openFile{opened, 2}
-	o.lru.Add(segment, f)
-	return f, nil
+	return s.wrap(id, diskFile{f}), nil
 }
 
-func (o *openFiles) forget(segment uint64) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	o.lru.Remove(segment)
-}
-
-func (o *openFiles) closeAll() {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	o.lru.Purge()
+func (s *Store) currentSegment() segmentID {
+	s.currentMu.Lock()
+	defer s.currentMu.Unlock()
+	return s.current
 }

@@ -1,248 +1,306 @@
 package fs
 
 import (
-	"bytes"
-	"encoding/binary"
-	"errors"
+	"cmp"
 	"fmt"
-	"os"
 	"slices"
 	"strings"
-	"time"
-
-	bolt "go.etcd.io/bbolt"
+	"sync"
 
 	"github.com/blobd/blobd"
 )
 
-// index finds records by name, in order. It is a cache of the segments: what it
-// lacks is found by scanning them from its frontier on, and without it all are
-// scanned. It is durable when it says so, and never ahead of the segments.
-type index struct{ db *bolt.DB }
+// index finds records by name, in order. Entries are collected in memory and
+// moved to the table on disk in batches, so a put costs a map entry and an open
+// scans what the table lacks. A name may have several records: an older copy of
+// a segment can bring one back.
+type index struct {
+	table *table
 
-// frontier is up to where the index knows the segments.
-type frontier struct {
-	segment uint64
-	offset  int64
+	// moving is held while the table is changed.
+	moving sync.Mutex
+
+	mu       sync.RWMutex
+	fresh    map[string][]location  // guarded by mu; not in the table
+	leaving  map[string][]location  // guarded by mu; on the way to the table, never changed
+	segments map[segmentID]*extent  // guarded by mu
+	moves    uint64                 // guarded by mu; how often leaving was emptied
+	damage   map[segmentID][]damage // guarded by mu
 }
 
-const indexFile = "index.db"
+// extent is what the index knows of a segment.
+type extent struct {
+	end      int64  // all records before this offset are in the index
+	erasures uint64 // as in the segment's header
+	live     int64  // records not erased; a hint, proved before it is acted on
+}
 
-var (
-	bucketObjects  = []byte("objects")  // name → place
-	bucketSegments = []byte("segments") // segment → number of objects
-	bucketMeta     = []byte("meta")
-	keyFrontier    = []byte("frontier")
-)
+// damage is a range of a segment that may have held records and holds none that
+// can be read. While there is one, no absence is proved.
+type damage struct{ from, to int64 }
 
-// openIndex opens the index, or makes an empty one where there is none or it
-// cannot be read.
-func openIndex(path string) (*index, error) {
-	db, err := openBolt(path)
-	if err != nil {
-		if err := os.Remove(path); err != nil && !errors.Is(err, os.ErrNotExist) {
-			return nil, err
-		}
-		if db, err = openBolt(path); err != nil {
-			return nil, err
+func newIndex(t *table) *index {
+	return &index{
+		table: t, fresh: make(map[string][]location), segments: make(map[segmentID]*extent),
+		damage: make(map[segmentID][]damage),
+	}
+}
+
+// newest returns the last record written under a name.
+func (x *index) newest(name string) (location, bool, error) {
+	if l, ok := x.inMemory(name); ok {
+		return l, true, nil
+	}
+	// Read after memory: an entry leaves memory only after it is in the table.
+	found, err := x.table.lookup(name, 1)
+	if err != nil || len(found) == 0 {
+		return location{}, false, err
+	}
+	return found[0], true, nil
+}
+
+func (x *index) inMemory(name string) (location, bool) {
+	x.mu.RLock()
+	defer x.mu.RUnlock()
+	for _, m := range []map[string][]location{x.fresh, x.leaving} {
+		if l := m[name]; len(l) > 0 {
+			return l[len(l)-1], true
 		}
 	}
-	return &index{db}, nil
+	return location{}, false
 }
 
-func openBolt(path string) (db *bolt.DB, err error) {
-	defer func() { // a damaged page makes bbolt panic
-		if p := recover(); p != nil {
-			err = fmt.Errorf("index: %v: %w", p, blobd.ErrCorrupt)
-		}
-	}()
-	db, err = bolt.Open(path, 0o600, &bolt.Options{
-		Timeout: time.Second, NoFreelistSync: true, FreelistType: bolt.FreelistMapType,
-	})
+// all returns every record of a name, the newest first.
+func (x *index) all(name string) ([]named, error) {
+	x.mu.RLock()
+	found := slices.Concat(x.fresh[name], x.leaving[name])
+	x.mu.RUnlock()
+	stored, err := x.table.lookup(name, 0)
 	if err != nil {
 		return nil, err
 	}
-	err = db.Update(func(tx *bolt.Tx) error {
-		for _, b := range [][]byte{bucketObjects, bucketSegments, bucketMeta} {
-			if _, err := tx.CreateBucketIfNotExists(b); err != nil {
-				return err
-			}
-		}
-		return nil
-	})
+	var records []named
+	for _, l := range append(found, stored...) {
+		records = append(records, named{name, l})
+	}
+	return sorted(records), nil
+}
+
+// page returns the records of up to limit names with a prefix after a name, in
+// order; of one name, the newest first.
+func (x *index) page(prefix, after string, limit int) ([]named, error) {
+	records := x.memoryPage(prefix, after)
+	stored, err := x.table.page(prefix, after, limit)
 	if err != nil {
-		_ = db.Close()
 		return nil, err
 	}
-	return db, nil
+	return cut(sorted(append(records, stored...)), limit), nil
 }
 
-func (x *index) close() error { return x.db.Close() }
-
-func (x *index) frontier() (at frontier, err error) {
-	err = x.db.View(func(tx *bolt.Tx) error {
-		if b := tx.Bucket(bucketMeta).Get(keyFrontier); len(b) == 16 {
-			at = frontier{binary.BigEndian.Uint64(b), int64(binary.BigEndian.Uint64(b[8:]))}
-		}
-		return nil
-	})
-	return at, err
-}
-
-// get returns a name's place.
-func (x *index) get(name string) (p place, ok bool, err error) {
-	err = x.db.View(func(tx *bolt.Tx) error {
-		if b := tx.Bucket(bucketObjects).Get([]byte(name)); b != nil {
-			ok = true
-			p, err = decodePlace(b)
-		}
-		return err
-	})
-	return p, ok, err
-}
-
-// named is a name with its place.
-type named struct {
-	name string
-	place
-}
-
-// page returns up to limit names with a prefix after a name, in order.
-func (x *index) page(prefix, after string, limit int) (found []named, err error) {
-	err = x.db.View(func(tx *bolt.Tx) error {
-		c := tx.Bucket(bucketObjects).Cursor()
-		k, v := c.Seek([]byte(max(prefix, after)))
-		for ; k != nil && bytes.HasPrefix(k, []byte(prefix)) && len(found) < limit; k, v = c.Next() {
-			if string(k) <= after && after != "" {
+func (x *index) memoryPage(prefix, after string) (records []named) {
+	x.mu.RLock()
+	defer x.mu.RUnlock()
+	for _, m := range []map[string][]location{x.fresh, x.leaving} {
+		for name, locations := range m {
+			if name <= after || !strings.HasPrefix(name, prefix) {
 				continue
 			}
-			p, err := decodePlace(v)
-			if err != nil {
-				return err
+			for _, l := range locations {
+				records = append(records, named{name, l})
 			}
-			found = append(found, named{string(k), p})
 		}
-		return nil
-	})
-	return found, err
+	}
+	return records
 }
 
-// add makes entries and the new frontier durable.
-func (x *index) add(entries []named, to frontier) error {
-	slices.SortFunc(entries, func(a, b named) int { return strings.Compare(a.name, b.name) })
-	return x.db.Update(func(tx *bolt.Tx) error {
-		objects, segments := tx.Bucket(bucketObjects), tx.Bucket(bucketSegments)
-		more := make(map[uint64]int64)
-		for _, e := range entries {
-			if b := objects.Get([]byte(e.name)); b != nil {
-				old, err := decodePlace(b)
-				if err != nil {
-					return err
-				}
-				more[old.segment]--
-			}
-			if err := objects.Put([]byte(e.name), encodePlace(e.place)); err != nil {
-				return err
-			}
-			more[e.segment]++
-		}
-		if err := count(segments, more); err != nil {
-			return err
-		}
-		var b [16]byte
-		binary.BigEndian.PutUint64(b[:], to.segment)
-		binary.BigEndian.PutUint64(b[8:], uint64(to.offset))
-		return tx.Bucket(bucketMeta).Put(keyFrontier, b[:])
+// sorted orders records by name, the newest first, each once.
+func sorted(records []named) []named {
+	slices.SortFunc(records, func(a, b named) int {
+		return cmp.Or(strings.Compare(a.name, b.name), cmp.Compare(b.segment, a.segment), cmp.Compare(b.offset, a.offset))
 	})
+	return slices.Compact(records)
 }
 
-// remove forgets entries, durably, and returns the segments that hold no object
-// of the index any more.
-func (x *index) remove(entries []named) (empty []uint64, err error) {
-	err = x.db.Update(func(tx *bolt.Tx) error {
-		objects, segments := tx.Bucket(bucketObjects), tx.Bucket(bucketSegments)
-		less := make(map[uint64]int64)
-		for _, e := range entries {
-			b := objects.Get([]byte(e.name))
-			if b == nil {
-				continue
-			}
-			p, err := decodePlace(b)
-			if err != nil {
-				return err
-			}
-			if p != e.place { // put again meanwhile
-				continue
-			}
-			if err := objects.Delete([]byte(e.name)); err != nil {
-				return err
-			}
-			less[p.segment]--
-		}
-		if err := count(segments, less); err != nil {
-			return err
-		}
-		for n := range less {
-			if segments.Get(segmentKey(n)) == nil {
-				empty = append(empty, n)
+// cut keeps the records of the first limit names.
+func cut(records []named, limit int) []named {
+	names := 0
+	for i := range records {
+		if i == 0 || records[i].name != records[i-1].name {
+			if names++; names > limit {
+				return records[:i]
 			}
 		}
-		return nil
-	})
-	return empty, err
+	}
+	return records
 }
 
-// count changes how many objects segments hold; none is no entry.
-func count(segments *bolt.Bucket, change map[uint64]int64) error {
-	for n, by := range change {
-		var old int64
-		if b := segments.Get(segmentKey(n)); len(b) == 8 {
-			old = int64(binary.BigEndian.Uint64(b))
+// add enters records of one segment, which is now known up to end.
+func (x *index) add(segment segmentID, end int64, records ...named) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	for _, r := range records {
+		x.fresh[r.name] = append(x.fresh[r.name], r.location)
+	}
+	e := x.extentOf(segment)
+	e.end = max(e.end, end)
+	e.live += int64(len(records))
+}
+
+// extentOf needs mu.
+func (x *index) extentOf(segment segmentID) *extent {
+	e, ok := x.segments[segment]
+	if !ok {
+		e = new(extent)
+		x.segments[segment] = e
+	}
+	return e
+}
+
+// waiting returns how many names are not in the table, and how often entries
+// were moved there so far.
+func (x *index) waiting() (names int, moves uint64) {
+	x.mu.RLock()
+	defer x.mu.RUnlock()
+	return len(x.fresh), x.moves
+}
+
+// move brings what is in memory to the table, durably. The caller holds moving.
+func (x *index) move() error {
+	leaving, extents := x.beginMove()
+	err := x.table.add(leaving, extents)
+	x.endMove(err)
+	return err
+}
+
+func (x *index) beginMove() (map[string][]location, map[segmentID]extent) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.leaving, x.fresh = x.fresh, make(map[string][]location)
+	extents := make(map[segmentID]extent, len(x.segments))
+	for id, e := range x.segments {
+		if len(x.damage[id]) > 0 {
+			continue // unknown to the table, so that every open finds the damage again
 		}
-		if old+by <= 0 {
-			if err := segments.Delete(segmentKey(n)); err != nil {
-				return err
-			}
+		extents[id] = *e
+	}
+	return x.leaving, extents
+}
+
+func (x *index) endMove(err error) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if err != nil {
+		for name, newer := range x.fresh {
+			x.leaving[name] = append(x.leaving[name], newer...)
+		}
+		x.fresh = x.leaving
+	}
+	x.leaving = nil
+	x.moves++
+}
+
+// remove forgets records that were erased. died says how many of them were live
+// until now, by segment.
+func (x *index) remove(records []named, died map[segmentID]int64) error {
+	x.moving.Lock()
+	defer x.moving.Unlock()
+	stored := x.removeFresh(records, died)
+	return x.table.remove(stored, died, x.extents(died))
+}
+
+// removeFresh forgets records in memory and returns the others.
+func (x *index) removeFresh(records []named, died map[segmentID]int64) (others []named) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	for id, n := range died {
+		x.extentOf(id).live -= n
+	}
+	for _, r := range records {
+		old := x.fresh[r.name]
+		i := slices.Index(old, r.location)
+		if i < 0 {
+			others = append(others, r)
 			continue
 		}
-		var b [8]byte
-		binary.BigEndian.PutUint64(b[:], uint64(old+by))
-		if err := segments.Put(segmentKey(n), b[:]); err != nil {
-			return err
+		if len(old) == 1 {
+			delete(x.fresh, r.name)
+			continue
+		}
+		x.fresh[r.name] = slices.Delete(slices.Clone(old), i, i+1)
+	}
+	return others
+}
+
+func (x *index) extents(of map[segmentID]int64) map[segmentID]extent {
+	x.mu.RLock()
+	defer x.mu.RUnlock()
+	found := make(map[segmentID]extent, len(of))
+	for id := range of {
+		if e, ok := x.segments[id]; ok && len(x.damage[id]) == 0 {
+			found[id] = *e
+		}
+	}
+	return found
+}
+
+// erased counts an erasure that touches a segment and returns the new count.
+func (x *index) erased(segment segmentID) uint64 {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	e := x.extentOf(segment)
+	e.erasures++
+	return e.erasures
+}
+
+func (x *index) seemsEmpty(segment segmentID) bool {
+	x.mu.RLock()
+	defer x.mu.RUnlock()
+	e, ok := x.segments[segment]
+	return ok && e.live <= 0 && len(x.damage[segment]) == 0
+}
+
+// dropSegment forgets a segment whose file is about to be removed.
+func (x *index) dropSegment(segment segmentID) error {
+	x.moving.Lock()
+	defer x.moving.Unlock()
+	x.mu.Lock()
+	delete(x.segments, segment)
+	x.mu.Unlock()
+	return x.table.dropSegment(segment)
+}
+
+// damaged reports whether some range of the store cannot be read.
+func (x *index) damaged() error {
+	x.mu.RLock()
+	defer x.mu.RUnlock()
+	for id, ranges := range x.damage {
+		for _, d := range ranges {
+			return fmt.Errorf("%s is damaged between %d and %d: %w", id.path(), d.from, d.to, blobd.ErrCorrupt)
 		}
 	}
 	return nil
 }
 
-func segmentKey(n uint64) []byte { return binary.BigEndian.AppendUint64(nil, n) }
-
-func encodePlace(p place) []byte {
-	b := make([]byte, 0, 32)
-	b = binary.BigEndian.AppendUint64(b, p.segment)
-	b = binary.BigEndian.AppendUint64(b, uint64(p.offset))
-	b = binary.BigEndian.AppendUint64(b, uint64(p.dataLen))
-	return binary.BigEndian.AppendUint64(b, uint64(p.written))
+// know takes over what the table says of a segment.
+func (x *index) know(segment segmentID, e extent) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.segments[segment] = &e
 }
 
-func decodePlace(b []byte) (place, error) {
-	if len(b) != 32 {
-		return place{}, fmt.Errorf("index entry: %w", blobd.ErrCorrupt)
+// settle ends the scan of a segment.
+func (x *index) settle(segment segmentID, end int64, erasures uint64, ranges []damage) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	e := x.extentOf(segment)
+	e.end, e.erasures = end, erasures
+	if len(ranges) > 0 {
+		x.damage[segment] = ranges
 	}
-	p := place{
-		binary.BigEndian.Uint64(b), int64(binary.BigEndian.Uint64(b[8:])),
-		int64(binary.BigEndian.Uint64(b[16:])), int64(binary.BigEndian.Uint64(b[24:])),
-	}
-	if p.offset < 0 || p.dataLen < 0 || p.dataLen > maxData {
-		return place{}, fmt.Errorf("index entry: %w", blobd.ErrCorrupt)
-	}
-	return p, nil
 }
 
-// counts reports whether the index has objects in a segment.
-func (x *index) counts(segment uint64) (has bool, err error) {
-	err = x.db.View(func(tx *bolt.Tx) error {
-		has = tx.Bucket(bucketSegments).Get(segmentKey(segment)) != nil
-		return nil
-	})
-	return has, err
+func (x *index) forgetSegment(segment segmentID) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	delete(x.segments, segment)
 }

@@ -3,253 +3,282 @@ package fs
 import (
 	"bytes"
 	"context"
+	"encoding/binary"
 	"fmt"
-	"os"
 
 	"github.com/blobd/blobd"
+	"github.com/blobd/blobd/backends"
 )
 
-// put is one object on its way through a shared write.
+// The bounds of one batch of puts.
+const (
+	maxBatchItems = 512
+	maxBatchBytes = 16 << 20
+)
+
+// maxPooled bounds the buffers that are kept for the next record.
+const maxPooled = 256 << 10
+
+// put is one object on its way to a segment.
 type put struct {
 	name   string
-	record []byte // header, name and data: the caller's bytes are copied once
-	place  place
+	buffer *[]byte // the encoded record; the batch gives it back
+	dataAt int
+	size   int    // of the data
+	moves  uint64 // of the index, before the name was looked up
+	offset int64
 	err    error
 }
 
-func (p *put) data() []byte { return p.record[headerSize+len(p.name):] }
+func (p *put) weight() int  { return len(*p.buffer) }
+func (p *put) data() []byte { return (*p.buffer)[p.dataAt : p.dataAt+p.size] }
 
-// Put implements backends.Store. The write order is: append the records of all
-// who wait, one fdatasync, remember their places, answer.
+// Put implements backends.Store. The write order is: the records of all who wait
+// are appended by one write, one fdatasync, the index in memory, the answers. A
+// caller whose ctx ends while it leads a batch returns after the batch.
 func (s *Store) Put(ctx context.Context, name string, data []byte) error {
-	if err := check(ctx, name); err != nil {
+	if err := s.enter(ctx); err != nil {
 		return classify("put", err)
 	}
-	if int64(len(data)) > maxData {
-		return classify("put", fmt.Errorf("%d bytes: %w", len(data), blobd.ErrInvalid))
-	}
-	if there, err := s.holds(name, data); err != nil || there {
-		return classify("put", err)
-	}
-	p := &put{name: name, record: encodeRecord(name, data, s.options.Now().UnixMicro())}
-	err := s.puts.Do(ctx, p)
-	if err == nil {
-		err = p.err
-	}
-	return classify("put", err)
+	defer s.life.RUnlock()
+	return classify("put", s.put(ctx, name, data))
 }
 
-// holds reports whether a name has these very bytes; other bytes are
-// ErrCorrupt.
+func (s *Store) put(ctx context.Context, name string, data []byte) error {
+	if err := backends.CheckName(name); err != nil {
+		return err
+	}
+	if len(data) > maxData {
+		return fmt.Errorf("%d bytes: %w", len(data), blobd.ErrTooLarge)
+	}
+	_, moves := s.index.waiting()
+	if there, err := s.holds(name, data); err != nil || there {
+		return err
+	}
+	p := s.newPut(name, data)
+	p.moves = moves
+	if err := s.puts.Do(ctx, p); err != nil {
+		return err // the batch may still use p
+	}
+	if p.err == nil {
+		s.moveIfFull()
+	}
+	return p.err
+}
+
+// newPut copies data, since a caller that leaves early may reuse it.
+func (s *Store) newPut(name string, data []byte) *put {
+	p := &put{name: name, dataAt: headerSize + len(name), size: len(data)}
+	n := int(recordSize(len(name), int64(len(data))))
+	b, ok := s.buffers.Get().(*[]byte)
+	if !ok {
+		b = new([]byte)
+	}
+	if cap(*b) < n {
+		*b = make([]byte, n)
+	}
+	*b = (*b)[:n]
+	encodeBody(*b, name, data, s.options.Now().UnixMicro())
+	p.buffer = b
+	return p
+}
+
+// holds reports whether the store has a name with these very bytes. Other bytes
+// are ErrCorrupt. A record that is damaged does not count if data is proved to
+// be what it held: a put then repairs it.
 func (s *Store) holds(name string, data []byte) (bool, error) {
-	p, ok, err := s.find(name)
+	l, ok, err := s.index.newest(name)
 	if err != nil || !ok {
 		return false, err
 	}
-	live, err := s.lives(p)
-	if err != nil || !live {
-		return false, err // a stale entry: erased, then a crash
-	}
-	stored, err := s.read(p, name)
-	if err != nil {
+	found, err := s.newestLive(name, l)
+	if err != nil || found.fate == dead {
 		return false, err
 	}
-	if !bytes.Equal(stored, data) {
-		return false, fmt.Errorf("%s: other bytes are there: %w", name, blobd.ErrCorrupt)
+	switch {
+	case found.fate == live && bytes.Equal(found.data, data):
+		return true, nil
+	case found.fate == damaged && (provesItself(name, data) || found.wasFor(data)):
+		return false, nil
 	}
-	return true, nil
+	return false, fmt.Errorf("%s: other bytes are there: %w", name, blobd.ErrCorrupt)
 }
 
-func (s *Store) lives(p place) (live bool, err error) {
-	err = s.files.use(p.segment, func(f file) error {
-		live, err = isLive(f, p)
-		return err
-	})
-	return live, err
+// wasFor reports whether a damaged record was written for data, as far as its
+// header can tell.
+func (f found) wasFor(data []byte) bool {
+	return f.header.live && f.header.dataLen == int64(len(data)) && f.header.dataSum == checksum(data)
 }
 
-// write is one shared write. Only one runs at a time.
+// write runs one batch. Only one runs at a time.
 func (s *Store) write(batch []*put) {
-	fresh := s.distinct(batch)
-	if len(fresh) == 0 {
-		return
-	}
-	if err := s.append(fresh); err != nil {
-		for _, p := range fresh {
-			p.err = err
+	fresh, again := s.distinct(batch)
+	if len(fresh) > 0 {
+		if err := s.append(fresh); err != nil {
+			for _, p := range fresh {
+				p.err = err
+			}
 		}
-		return
 	}
-	s.mu.Lock()
-	for _, p := range fresh {
-		s.pending[p.name] = p.place
+	for p, first := range again {
+		p.err = first.err
+		if first.err == nil && !bytes.Equal(first.data(), p.data()) {
+			p.err = fmt.Errorf("%s: other bytes are there: %w", p.name, blobd.ErrCorrupt)
+		}
 	}
-	last := fresh[len(fresh)-1]
-	s.current = frontier{last.place.segment, last.place.offset + int64(len(last.record))}
-	full := len(s.pending) >= s.options.Pending && !s.closed
-	if full {
-		s.flushing.Add(1)
-	}
-	s.mu.Unlock()
-	if full {
-		go func() {
-			defer s.flushing.Done()
-			_ = s.flush() // the next one tries again; until then pending answers
-		}()
+	for _, p := range batch {
+		s.recycle(p.buffer)
 	}
 }
 
-// distinct leaves out puts whose bytes are already there, from an earlier write
-// or from this one.
-func (s *Store) distinct(batch []*put) []*put {
-	var fresh []*put
+func (s *Store) recycle(b *[]byte) {
+	if cap(*b) <= maxPooled {
+		s.buffers.Put(b)
+	}
+}
+
+// distinct returns the puts to write, and those that repeat one of them. A name
+// that an earlier batch brought after its put had looked is in memory, or the
+// index was moved since.
+func (s *Store) distinct(batch []*put) (fresh []*put, again map[*put]*put) {
 	mine := make(map[string]*put, len(batch))
 	for _, p := range batch {
-		p.err = nil
 		if first, ok := mine[p.name]; ok {
-			if !bytes.Equal(first.data(), p.data()) {
-				p.err = fmt.Errorf("%s: other bytes are there: %w", p.name, blobd.ErrCorrupt)
+			if again == nil {
+				again = make(map[*put]*put)
 			}
-			continue // the same bytes: they are durable when the first is, below
-		}
-		there, err := s.holds(p.name, p.data())
-		if err != nil || there {
-			p.err = err
+			again[p] = first
 			continue
+		}
+		_, inMemory := s.index.inMemory(p.name)
+		if _, moves := s.index.waiting(); inMemory || moves != p.moves {
+			there, err := s.holds(p.name, p.data())
+			if err != nil || there {
+				p.err = err
+				continue
+			}
 		}
 		mine[p.name] = p
 		fresh = append(fresh, p)
 	}
-	return fresh
+	return fresh, again
 }
 
-// append writes records behind each other and makes them durable. On an error
-// nothing of them is visible, and the segment is not trusted any more: after a
-// failed fsync nobody knows what of it reached the disk.
-func (s *Store) append(puts []*put) error {
-	at, err := s.segmentFor(puts)
+// append makes records durable and then known. After an error none of them is.
+func (s *Store) append(fresh []*put) error {
+	if names, _ := s.index.waiting(); names > indexSlack*s.options.IndexBatch {
+		if err := s.moveIndex(); err != nil {
+			return fmt.Errorf("the index cannot be written: %w: %w", blobd.ErrUnavailable, err)
+		}
+	}
+	w, err := s.writerFor(fresh)
 	if err != nil {
 		return err
 	}
-	if err := s.appendAt(at, puts); err != nil {
-		_ = s.active.Truncate(at.offset) // else the next open drops it
-		_ = s.active.Close()
-		s.active = nil
+	if err := w.append(fresh); err != nil {
+		s.afterFailure(w)
 		return err
 	}
+	records := make([]named, len(fresh))
+	for i, p := range fresh {
+		records[i] = named{p.name, location{w.id, p.offset, int64(p.size)}}
+	}
+	s.index.add(w.id, w.end, records...)
 	return nil
 }
 
-func (s *Store) appendAt(at frontier, puts []*put) error {
-	var batch []byte
-	offset := at.offset
-	for _, p := range puts {
-		p.place = place{at.segment, offset, int64(len(p.data())), headerWritten(p.record)}
-		offset += int64(len(p.record))
+// indexSlack is how many batches of names memory holds before puts wait for the
+// index.
+const indexSlack = 4
+
+// moveIfFull moves the index to disk when enough names have gathered. The caller
+// whose put was the last straw does it; others go on meanwhile.
+func (s *Store) moveIfFull() {
+	if names, _ := s.index.waiting(); names < s.options.IndexBatch {
+		return
 	}
-	// Small records are joined into one write; large ones are written as they are.
-	offset = at.offset
-	emit := func(b []byte) error {
-		n, err := s.active.WriteAt(b, offset)
-		offset += int64(n)
-		return err
+	if !s.index.moving.TryLock() {
+		return
 	}
-	for _, p := range puts {
-		if len(p.record) > largeRecord || len(batch)+len(p.record) > joinedWrite {
-			if len(batch) > 0 {
-				if err := emit(batch); err != nil {
-					return err
-				}
-				batch = batch[:0]
-			}
-		}
-		if len(p.record) > largeRecord || len(puts) == 1 {
-			if err := emit(p.record); err != nil {
-				return err
-			}
-			continue
-		}
-		batch = append(batch, p.record...)
+	defer s.index.moving.Unlock()
+	if names, _ := s.index.waiting(); names >= s.options.IndexBatch {
+		_ = s.index.move() // its names stay in memory; append sees that they pile up
 	}
-	if len(batch) > 0 {
-		if err := emit(batch); err != nil {
-			return err
-		}
-	}
-	return s.active.Sync()
 }
 
-const (
-	largeRecord = 64 << 10
-	joinedWrite = 1 << 20
-)
+func (s *Store) moveIndex() error {
+	s.index.moving.Lock()
+	defer s.index.moving.Unlock()
+	return s.index.move()
+}
 
-// segmentFor returns where the next record goes, in a new segment if the
-// current one is full, failed, or of an earlier run.
-func (s *Store) segmentFor(puts []*put) (frontier, error) {
-	s.mu.RLock()
-	at := s.current
-	s.mu.RUnlock()
-	if s.active != nil && at.offset < s.options.SegmentSize {
-		return at, nil
-	}
-	if s.active != nil {
-		if err := s.active.Close(); err != nil {
-			return at, err
+// writerFor returns the segment for the next records: a new one at the first put
+// after an open, when the last one is full, and after a failure.
+func (s *Store) writerFor(fresh []*put) (*writer, error) {
+	if s.writer != nil {
+		size := int64(0)
+		for _, p := range fresh {
+			size += int64(len(*p.buffer))
 		}
-		s.active = nil
+		if s.writer.end == segmentStart || s.writer.end+size <= s.options.SegmentSize {
+			return s.writer, nil
+		}
+		if err := s.retire(); err != nil {
+			return nil, err
+		}
 	}
-	next := frontier{segment: at.segment + 1}
-	f, err := s.open(segmentName(next.segment), os.O_RDWR|os.O_CREATE|os.O_EXCL)
+	id, err := s.nextSegment()
 	if err != nil {
-		return at, err
+		return nil, err
 	}
-	if err := s.syncFolder(); err != nil {
-		_ = f.Close()
-		_ = s.root.Remove(segmentName(next.segment))
-		return at, err
-	}
-	s.active = f
-	s.mu.Lock()
-	s.current = next
-	s.mu.Unlock()
-	return next, nil
-}
-
-// syncFolder makes the folder's entries durable.
-func (s *Store) syncFolder() error {
-	d, err := s.root.Open(".")
+	f, err := createSegment(s.root, id, s.wrap)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	defer func() { _ = d.Close() }()
-	return d.Sync()
+	s.writer = &writer{
+		id: id, file: f, end: segmentStart, allocated: segmentStart, limit: s.options.SegmentSize, zeros: s.zeros,
+	}
+	s.currentMu.Lock()
+	s.current, s.last = id, id.number()
+	s.currentMu.Unlock()
+	return s.writer, nil
 }
 
-// flush adds to the index what it lacks. Entries leave pending only after they
-// are durable there.
-func (s *Store) flush() error {
-	s.indexing.Lock()
-	defer s.indexing.Unlock()
-	s.mu.RLock()
-	entries := make([]named, 0, len(s.pending))
-	for name, p := range s.pending {
-		entries = append(entries, named{name, p})
+func (s *Store) nextSegment() (segmentID, error) {
+	var random [4]byte
+	if _, err := s.options.Rand.Read(random[:]); err != nil {
+		return 0, err
 	}
-	to := s.current
-	s.mu.RUnlock()
-	if len(entries) == 0 {
+	s.currentMu.Lock()
+	defer s.currentMu.Unlock()
+	return segmentID(uint64(s.last+1)<<32 | uint64(binary.BigEndian.Uint32(random[:]))), nil
+}
+
+// afterFailure goes on with a segment whose failed write could be taken back,
+// and leaves one that cannot be trusted: after a failed fsync the kernel may
+// have forgotten what it did not write.
+func (s *Store) afterFailure(w *writer) {
+	if w.takeBack() {
+		return
+	}
+	_ = s.retire() // what was acknowledged in it was synced before
+}
+
+// retire ends the segment being written. Its preallocated tail is cut off.
+func (s *Store) retire() error {
+	w := s.writer
+	if w == nil {
 		return nil
 	}
-	if err := s.index.add(entries, to); err != nil {
-		return err
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for _, e := range entries {
-		if s.pending[e.name] == e.place {
-			delete(s.pending, e.name)
+	s.writer = nil
+	s.currentMu.Lock()
+	s.current = 0
+	s.currentMu.Unlock()
+	err := w.close()
+	if s.index.seemsEmpty(w.id) || w.end == segmentStart {
+		if dropErr := s.dropIfEmpty(w.id); err == nil {
+			err = dropErr
 		}
 	}
-	return nil
+	return err
 }

@@ -1,98 +1,136 @@
 package fs
 
 import (
+	"crypto/sha256"
 	"encoding/binary"
 	"fmt"
 	"hash/crc32"
+	"time"
 
 	"github.com/blobd/blobd"
+	"github.com/blobd/blobd/backends"
 )
 
-// A segment is a file of records, one after the other:
+// A record starts at a multiple of 64 bytes and is padded with zeros to one:
 //
-//	 0  magic "BSR1"
-//	 4  length of the name, 1 byte; 3 zero bytes
-//	 8  length of the data, u64
-//	16  time of writing, microseconds since 1970 UTC, u64
-//	24  CRC-32C of bytes 0 to 23
-//	28  "LIVE", or zeros once erased
-//	32  CRC-32C of the name, u32
-//	36  CRC-32C of the data, u32
-//	40  the name, then the data
+//	 0  "BLOBDREC" while live, "BLOBDDEL" once erased
+//	 8  segment id, u64
+//	16  offset of the record in the segment, u64
+//	24  batch, u32: records of one batch became durable together
+//	28  length of the name, u16
+//	30  format, u16: 1
+//	32  length of the data, u64
+//	40  time of writing, microseconds since 1970 UTC, i64
+//	48  CRC-32C of the name, u32
+//	52  CRC-32C of the data, u32
+//	56  CRC-32C of bytes 8 to 47, u32
+//	60  zeros
+//	64  name, data, padding
 //
-// Integers are big-endian. To erase a record, first everything from byte 32 on
-// is overwritten with zeros and made durable, then the word LIVE: so a record
-// that is not live holds nothing, and one that lost its name but is still live
-// was being erased. The lengths stay, so that its neighbours can be found.
+// Integers are big-endian. Segment id and offset make a header valid in its own
+// place only, so that no bytes of an object can pose as one. The first word lies
+// in one sector and changes as a whole: erasing a record first makes that change
+// durable and then overwrites bytes 48 to 55 and everything from 64 on. The
+// lengths stay, and with them the way to the next record.
 const (
-	headerSize = 40
-	liveAt     = 28
-	blankFrom  = 32
-	maxName    = 255
-	// maxData bounds what a header may claim: far above any blob.
-	maxData = 1 << 32
-)
+	headerSize  = 64
+	recordAlign = 64
+	maxName     = 255
+	// maxData bounds an object, in bytes.
+	maxData = 1 << 30
 
-const (
-	recordMagic = "BSR1"
-	liveWord    = "LIVE"
+	sumsAt    = 48
+	sumsSize  = 8
+	liveWord  = "BLOBDREC"
+	deadWord  = "BLOBDDEL"
+	wordSize  = 8
+	formatOne = 1
 )
 
 // header is a record's header.
 type header struct {
-	nameLen  int
-	dataLen  int64
-	written  int64 // microseconds since 1970 UTC
-	live     bool
-	nameHash uint32
-	dataHash uint32
+	live    bool
+	segment segmentID
+	offset  int64
+	batch   uint32
+	nameLen int
+	dataLen int64
+	written int64 // microseconds since 1970 UTC
+	nameSum uint32
+	dataSum uint32
 }
 
-// size is the length of the whole record.
-func (h header) size() int64 { return headerSize + int64(h.nameLen) + h.dataLen }
+// size is the length of the whole record in its segment.
+func (h header) size() int64 { return recordSize(h.nameLen, h.dataLen) }
 
-func checksum(b []byte) uint32 { return crc32.Checksum(b, castagnoli) }
+func (h header) modified() time.Time { return time.UnixMicro(h.written).UTC() }
 
-var castagnoli = crc32.MakeTable(crc32.Castagnoli)
-
-// encodeRecord makes a live record in memory of its own.
-func encodeRecord(name string, data []byte, written int64) []byte {
-	b := make([]byte, headerSize+len(name)+len(data))
-	copy(b, recordMagic)
-	b[4] = byte(len(name))
-	binary.BigEndian.PutUint64(b[8:], uint64(len(data)))
-	binary.BigEndian.PutUint64(b[16:], uint64(written))
-	binary.BigEndian.PutUint32(b[24:], checksum(b[:24]))
-	copy(b[liveAt:], liveWord)
-	binary.BigEndian.PutUint32(b[32:], checksum([]byte(name)))
-	binary.BigEndian.PutUint32(b[36:], checksum(data))
-	copy(b[headerSize:], name)
-	copy(b[headerSize+len(name):], data)
-	return b
+func recordSize(nameLen int, dataLen int64) int64 {
+	return alignUp(headerSize + int64(nameLen) + dataLen)
 }
 
-// parseHeader reads a header, or is ErrCorrupt.
-func parseHeader(b []byte) (header, error) {
-	if len(b) < headerSize || string(b[:4]) != recordMagic {
+func alignUp(n int64) int64 { return (n + recordAlign - 1) &^ (recordAlign - 1) }
+
+var errHeader = fmt.Errorf("record header is damaged: %w", blobd.ErrCorrupt)
+
+// encodeBody fills a record of recordSize bytes except for what place fills. b
+// may hold anything before.
+func encodeBody(b []byte, name string, data []byte, written int64) {
+	clear(b[:headerSize])
+	copy(b, liveWord)
+	binary.BigEndian.PutUint16(b[28:], uint16(len(name)))
+	binary.BigEndian.PutUint16(b[30:], formatOne)
+	binary.BigEndian.PutUint64(b[32:], uint64(len(data)))
+	binary.BigEndian.PutUint64(b[40:], uint64(written))
+	n := headerSize + copy(b[headerSize:], name)
+	binary.BigEndian.PutUint32(b[48:], checksum(b[headerSize:n]))
+	binary.BigEndian.PutUint32(b[52:], checksum(data))
+	clear(b[n+copy(b[n:], data):])
+}
+
+// place gives an encoded record its place, the last thing that its header says.
+func placeRecord(b []byte, segment segmentID, offset int64, batch uint32) {
+	binary.BigEndian.PutUint64(b[8:], uint64(segment))
+	binary.BigEndian.PutUint64(b[16:], uint64(offset))
+	binary.BigEndian.PutUint32(b[24:], batch)
+	binary.BigEndian.PutUint32(b[56:], checksum(b[wordSize:sumsAt]))
+}
+
+// parseHeader reads the header of a record at a place. Anything but a header
+// that was written for that place is errHeader.
+func parseHeader(b []byte, segment segmentID, offset int64) (header, error) {
+	if len(b) < headerSize {
 		return header{}, errHeader
 	}
+	word := string(b[:wordSize])
 	h := header{
-		nameLen:  int(b[4]),
-		dataLen:  int64(binary.BigEndian.Uint64(b[8:])),
-		written:  int64(binary.BigEndian.Uint64(b[16:])),
-		live:     string(b[liveAt:blankFrom]) == liveWord,
-		nameHash: binary.BigEndian.Uint32(b[32:]),
-		dataHash: binary.BigEndian.Uint32(b[36:]),
+		live:    word == liveWord,
+		segment: segmentID(binary.BigEndian.Uint64(b[8:])),
+		offset:  int64(binary.BigEndian.Uint64(b[16:])),
+		batch:   binary.BigEndian.Uint32(b[24:]),
+		nameLen: int(binary.BigEndian.Uint16(b[28:])),
+		dataLen: int64(binary.BigEndian.Uint64(b[32:])),
+		written: int64(binary.BigEndian.Uint64(b[40:])),
+		nameSum: binary.BigEndian.Uint32(b[48:]),
+		dataSum: binary.BigEndian.Uint32(b[52:]),
 	}
-	switch {
-	case binary.BigEndian.Uint32(b[24:]) != checksum(b[:24]),
-		b[5]|b[6]|b[7] != 0, h.nameLen == 0, h.dataLen < 0, h.dataLen > maxData:
+	ok := (h.live || word == deadWord) &&
+		binary.BigEndian.Uint32(b[56:]) == checksum(b[wordSize:sumsAt]) &&
+		binary.BigEndian.Uint16(b[30:]) == formatOne &&
+		binary.BigEndian.Uint32(b[60:]) == 0 &&
+		h.segment == segment && h.offset == offset &&
+		h.nameLen >= 1 && h.nameLen <= maxName && h.dataLen >= 0 && h.dataLen <= maxData
+	if !ok {
 		return header{}, errHeader
 	}
 	return h, nil
 }
 
-var errHeader = fmt.Errorf("record header: %w", blobd.ErrCorrupt)
+// checksum is CRC-32C, which the processor computes.
+func checksum(b []byte) uint32 { return crc32.Checksum(b, crc32.MakeTable(crc32.Castagnoli)) }
 
-// headerWritten returns the time of writing of an encoded record.
-func headerWritten(record []byte) int64 { return int64(binary.BigEndian.Uint64(record[16:])) }
+// provesItself reports whether name is a sealed blob's and data is what it names.
+func provesItself(name string, data []byte) bool {
+	parts, ok := backends.ParseBlobName(name)
+	return ok && parts.Ref == sha256.Sum256(data)
+}

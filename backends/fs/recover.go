@@ -1,154 +1,256 @@
 package fs
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
-	"io/fs"
+	"maps"
 	"os"
 	"slices"
-	"time"
-
-	"github.com/blobd/blobd"
 )
 
-func timeOf(micros int64) time.Time { return time.UnixMicro(micros).UTC() }
-
-// recover scans the segments that the index does not know yet. A record whose
-// bytes do not agree with its own checksums was never acknowledged, or was being
-// erased when the process ended: it is erased. The next put begins a new
-// segment.
+// recover brings index and segments together. The segments are the truth.
 func (s *Store) recover() error {
-	segments, err := s.segments()
+	ids, err := segmentIDs(s.root)
 	if err != nil {
 		return err
 	}
-	from, err := s.index.frontier()
+	for _, id := range ids {
+		s.last = max(s.last, id.number())
+	}
+	t, known, err := s.openTable(ids)
 	if err != nil {
 		return err
 	}
-	s.current = from
-	for _, n := range segments {
-		if n < from.segment {
-			continue
+	s.index = newIndex(t)
+	for _, id := range ids {
+		if err := s.recoverSegment(id, known[id]); err != nil {
+			return fmt.Errorf("%s: %w", id.path(), err)
 		}
-		offset := int64(0)
-		if n == from.segment {
-			offset = from.offset
-		}
-		end, err := s.scan(n, offset)
-		if err != nil {
-			return fmt.Errorf("recover segment %d: %w", n, err)
-		}
-		s.current = frontier{n, end}
-		if len(s.pending) >= s.options.Pending {
-			if err := s.flush(); err != nil {
-				return err
-			}
-		}
+		s.moveIfFull()
 	}
-	return s.flush()
-}
-
-// segments lists the segment files, oldest first. What is not a segment is left
-// alone.
-func (s *Store) segments() ([]uint64, error) {
-	entries, err := fs.ReadDir(s.root.FS(), ".")
-	if err != nil {
-		return nil, err
-	}
-	var found []uint64
-	for _, e := range entries {
-		if n, ok := parseSegmentName(e.Name()); ok {
-			found = append(found, n)
-		}
-	}
-	slices.Sort(found)
-	return found, nil
-}
-
-// scan takes a segment's records from an offset on into pending, and returns
-// where the segment ends.
-func (s *Store) scan(n uint64, offset int64) (int64, error) {
-	f, err := s.open(segmentName(n), os.O_RDWR)
-	if err != nil {
-		return 0, err
-	}
-	defer func() { _ = f.Close() }()
-	size, err := f.Size()
-	if err != nil {
-		return 0, err
-	}
-	for offset < size {
-		h, err := readHeader(f, offset)
-		if errors.Is(err, blobd.ErrCorrupt) || err == nil && offset+h.size() > size {
-			// Torn, or damaged: the next record is where its header says so.
-			if offset, err = nextHeader(f, offset+1, size); err != nil {
-				return 0, err
-			}
-			continue
-		}
-		if err != nil {
-			return 0, err
-		}
-		if err := s.scanRecord(f, n, offset, h); err != nil {
-			return 0, err
-		}
-		offset += h.size()
-	}
-	return size, nil
-}
-
-func (s *Store) scanRecord(f file, segment uint64, offset int64, h header) error {
-	if !h.live {
+	if names, _ := s.index.waiting(); names == 0 {
 		return nil
 	}
-	body := make([]byte, int64(h.nameLen)+h.dataLen)
-	if _, err := f.ReadAt(body, offset+headerSize); err != nil {
+	return s.moveIndex()
+}
+
+// openTable opens the index on disk, and a new one where it claims records that
+// the segments do not hold.
+func (s *Store) openTable(ids []segmentID) (*table, map[segmentID]extent, error) {
+	t, err := openTable(s.root)
+	if err != nil {
+		return nil, nil, err
+	}
+	known, err := t.extents()
+	if err == nil {
+		var agrees bool
+		if agrees, err = s.agrees(known, ids); agrees && err == nil {
+			return t, known, nil
+		}
+	}
+	_ = t.close(false)
+	if err != nil && !errors.Is(err, errTable) {
+		return nil, nil, err
+	}
+	t, err = freshTable(s.root)
+	return t, nil, err
+}
+
+// agrees reports whether every segment that the table knows is there, as long as
+// the table knows it.
+func (s *Store) agrees(known map[segmentID]extent, ids []segmentID) (bool, error) {
+	for _, id := range slices.Sorted(maps.Keys(known)) {
+		if _, there := slices.BinarySearch(ids, id); !there {
+			return false, nil
+		}
+		info, err := s.root.Lstat(id.path())
+		if err != nil {
+			return false, err
+		}
+		if info.Size() < known[id].end {
+			return false, nil
+		}
+	}
+	return true, nil
+}
+
+// recoverSegment scans what the index lacks of a segment: all of it where an
+// erasure or an older copy came between, else what was appended since.
+func (s *Store) recoverSegment(id segmentID, known extent) error {
+	f, err := s.openSegment(id, os.O_RDWR)
+	if err != nil {
 		return err
 	}
-	name, data := body[:h.nameLen], body[h.nameLen:]
-	e := named{string(name), place{segment, offset, h.dataLen, h.written}}
-	if checksum(name) != h.nameHash || checksum(data) != h.dataHash {
-		_, err := blank(f, []named{e})
+	defer f.Close()
+	size, err := f.Size()
+	if err != nil {
 		return err
 	}
-	s.pending[e.name] = e.place
+	h, err := readSegmentHeader(f, id)
+	if err != nil {
+		return err
+	}
+	same := h.whole && known.end >= segmentStart && h.erasures == known.erasures
+	if same {
+		s.index.know(id, known)
+	}
+	if same && known.end == size {
+		if known.live <= 0 {
+			return s.dropIfEmpty(id)
+		}
+		return nil
+	}
+	r := recovery{store: s, file: f, id: id, end: segmentStart, buffer: make([]byte, 256<<10)}
+	if same {
+		r.end = known.end
+	}
+	if h.whole && h.closed == size {
+		r.closed = true
+	}
+	if err := r.run(h); err != nil {
+		return err
+	}
+	if r.records == 0 && r.end == segmentStart && len(r.damage) == 0 {
+		s.index.forgetSegment(id)
+		if err := s.root.Remove(id.path()); err != nil {
+			return err
+		}
+		return syncFolder(s.root, segmentFolder)
+	}
 	return nil
 }
 
-func readHeader(f file, offset int64) (header, error) {
-	var b [headerSize]byte
-	if _, err := f.ReadAt(b[:], offset); err != nil {
-		if kindOf(err) == blobd.ErrCorrupt { // the file ends within
-			return header{}, errHeader
-		}
-		return header{}, err
-	}
-	return parseHeader(b[:])
+// recovery is one scan of a segment.
+//
+// Records of one batch became durable together, and a batch was written only
+// after the one before was durable. So what does not agree with its checksums in
+// the last batch of a segment that was not closed was never acknowledged: it is
+// erased or cut off. Anywhere else it was damaged: its name still answers, with
+// ErrCorrupt, and if the name is lost too, the range is kept as damage.
+type recovery struct {
+	store   *Store
+	file    file
+	id      segmentID
+	end     int64 // of the last record
+	closed  bool
+	last    uint32 // the last batch
+	records int
+	buffer  []byte
+	gap     item // the gap before the next record
+	damage  []damage
+	changed bool
 }
 
-// nextHeader finds the next record whose header holds and that fits, or the
-// segment's end.
-func nextHeader(f file, from, size int64) (int64, error) {
-	const window = 1 << 20
-	buffer := make([]byte, window+headerSize)
-	for ; from < size; from += window {
-		n, err := f.ReadAt(buffer[:min(int64(len(buffer)), size-from)], from)
-		if err != nil {
-			return 0, err
+func (r *recovery) run(h segmentHeader) error {
+	if err := r.findLastBatch(r.end); err != nil {
+		return err
+	}
+	if err := walk(r.file, r.id, r.end, r.step); err != nil {
+		return err
+	}
+	if r.gap.isGap {
+		if err := r.file.Truncate(r.end); err != nil {
+			return err
 		}
-		b := buffer[:n]
-		for at := 0; ; at++ {
-			i := bytes.Index(b[at:], []byte(recordMagic))
-			if i < 0 {
-				break
-			}
-			at += i
-			if h, err := parseHeader(b[at:]); err == nil && at < window && from+int64(at)+h.size() <= size {
-				return from + int64(at), nil
-			}
+		r.changed = true
+	}
+	if !h.whole && r.records > 0 {
+		if _, err := r.file.WriteAt(encodeSegmentHeader(r.id), 0); err != nil {
+			return err
+		}
+		h.erasures, r.changed = 0, true
+	}
+	if r.changed {
+		if err := r.file.Sync(); err != nil {
+			return err
 		}
 	}
-	return size, nil
+	r.store.index.settle(r.id, r.end, h.erasures, r.damage)
+	return nil
+}
+
+func (r *recovery) findLastBatch(from int64) error {
+	return walk(r.file, r.id, from, func(i item) error {
+		if !i.isGap {
+			r.last = max(r.last, i.header.batch)
+		}
+		return nil
+	})
+}
+
+// torn reports whether a record may never have been acknowledged.
+func (r *recovery) torn(h header) bool { return !r.closed && h.batch == r.last }
+
+func (r *recovery) step(i item) error {
+	if i.isGap {
+		r.gap = i
+		return nil
+	}
+	if err := r.closeGap(i.header); err != nil {
+		return err
+	}
+	r.records++
+	b, err := readBody(r.file, i.header, r.buffer)
+	if err != nil {
+		return err
+	}
+	if err := r.record(i.header, b); err != nil {
+		return err
+	}
+	r.end = i.header.offset + i.header.size()
+	return nil
+}
+
+// closeGap decides about a gap now that the record behind it is known.
+func (r *recovery) closeGap(next header) error {
+	gap := r.gap
+	r.gap = item{}
+	if !gap.isGap || gap.zero {
+		return nil
+	}
+	if r.torn(next) {
+		return r.wipe(gap.from, gap.to)
+	}
+	return r.damaged(damage{gap.from, gap.to})
+}
+
+func (r *recovery) record(h header, b body) error {
+	switch {
+	case !h.live && !b.zero: // an erasure was interrupted
+		return r.blank(h)
+	case !h.live:
+		return nil
+	case b.whole:
+		r.store.index.add(r.id, h.offset, named{b.name, location{r.id, h.offset, h.dataLen}})
+		return nil
+	case r.torn(h):
+		return r.wipe(h.offset, h.offset+h.size())
+	case b.named:
+		r.store.index.add(r.id, h.offset, named{b.name, location{r.id, h.offset, h.dataLen}})
+		return nil
+	}
+	return r.damaged(damage{h.offset, h.offset + h.size()})
+}
+
+// blank finishes an erasure.
+func (r *recovery) blank(h header) error {
+	r.changed = true
+	if err := overwrite(r.file, h.offset+sumsAt, sumsSize, r.store.zeros); err != nil {
+		return err
+	}
+	return overwrite(r.file, h.offset+headerSize, h.size()-headerSize, r.store.zeros)
+}
+
+// wipe makes a range a gap of zeros.
+func (r *recovery) wipe(from, to int64) error {
+	r.changed = true
+	return overwrite(r.file, from, to-from, r.store.zeros)
+}
+
+func (r *recovery) damaged(d damage) error {
+	if r.store.options.AcceptDamage {
+		return r.wipe(d.from, d.to)
+	}
+	r.damage = append(r.damage, d)
+	return nil
 }

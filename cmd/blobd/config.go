@@ -101,8 +101,8 @@ func fileLayer(path string, known map[string]setting) (map[string]any, error) {
 		return nil, fmt.Errorf("configuration: %w", err)
 	}
 	tree, err := yaml.Parser().Unmarshal(body)
-	if err != nil {
-		return nil, fmt.Errorf("configuration: %s: %w", path, err)
+	if err != nil { // its text may repeat a value
+		return nil, fmt.Errorf("configuration: %s is not a YAML map in which each key stands once", path)
 	}
 	k := koanf.New(".")
 	if err := k.Load(confmap.Provider(tree, ""), nil); err != nil {

@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 
 	"github.com/blobd/blobd/api/wire"
+	"github.com/blobd/blobd/client"
 )
 
 // demoMargin is the put margin of the throw-away service: long enough to see
@@ -82,7 +83,7 @@ func (d *demo) against(url, tokenPath string) error {
 	if err != nil {
 		return err
 	}
-	if d.remote, err = dial(url, token, ""); err != nil {
+	if d.remote, err = client.New(client.Options{Server: url, Token: token}); err != nil {
 		return err
 	}
 	return d.tell()
@@ -91,7 +92,7 @@ func (d *demo) against(url, tokenPath string) error {
 // demo is one telling. A step that does not end as promised is an error.
 type demo struct {
 	*app
-	remote  *remote
+	remote  *client.Client
 	run     string // makes the execution ids of this run unique
 	lines   []demoLine
 	kept    []keptText
@@ -141,7 +142,7 @@ func (d *demo) tell() error {
 func (d *demo) capture() error {
 	for _, s := range samples() {
 		execution := d.run + "/" + s.agent
-		captured, err := d.remote.capture(d.ctx, execution, s.call())
+		captured, err := d.remote.Capture(d.ctx, execution, s.call())
 		if err != nil {
 			return err
 		}
@@ -159,13 +160,11 @@ func (d *demo) capture() error {
 
 // get resolves one ref: nil and false is the definitive null.
 func (d *demo) get(execution, ref string) ([]byte, bool, error) {
-	answer, err := d.remote.resolve(d.ctx, execution, wire.ResolveRequest{
-		Origin: "demo", Parts: []wire.ResolvePart{{Ref: ref}},
-	})
-	if err != nil || answer.Parts[0].Status == wire.StatusNull {
-		return nil, false, err
+	blob, err := d.remote.Resolve(d.ctx, execution, ref, client.Resolve{Origin: "demo"})
+	if errors.Is(err, client.ErrNull) {
+		return nil, false, nil
 	}
-	return partBytes(answer.Parts[0]), true, nil
+	return blob.Bytes, err == nil, err
 }
 
 func (d *demo) resolve() error {
@@ -212,7 +211,7 @@ func (d *demo) first() string { return d.kept[0].execution }
 
 func (d *demo) erase() error {
 	execution := d.first()
-	e, err := d.remote.erase(d.ctx, eraseCmd{Execution: execution, Reason: "demo"}.request())
+	e, err := d.remote.Erase(d.ctx, eraseCmd{Execution: execution, Reason: "demo"}.request(), "")
 	if err != nil {
 		return err
 	}
@@ -232,7 +231,7 @@ func (d *demo) erase() error {
 
 func (d *demo) refused() error {
 	k := d.kept[0]
-	_, err := d.remote.put(d.ctx, putCmd{Execution: k.execution, Kind: "text"}, nil, nil, k.text)
+	_, _, err := d.remote.Put(d.ctx, k.execution, client.Put{Text: k.text})
 	if err == nil {
 		return errors.New("a put for the erased execution was taken")
 	}
@@ -278,7 +277,7 @@ func (d *demo) leaveNothing() error {
 			continue
 		}
 		asked[k.execution] = true
-		if _, err := d.remote.erase(d.ctx, eraseCmd{Execution: k.execution, Reason: "end of the demo"}.request()); err != nil {
+		if _, err := d.remote.Erase(d.ctx, eraseCmd{Execution: k.execution, Reason: "end of the demo"}.request(), ""); err != nil {
 			return err
 		}
 	}

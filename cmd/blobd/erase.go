@@ -7,6 +7,7 @@ import (
 
 	"github.com/blobd/blobd"
 	"github.com/blobd/blobd/api/wire"
+	"github.com/blobd/blobd/client"
 )
 
 type eraseCmd struct {
@@ -57,8 +58,8 @@ func (e eraseCmd) request() wire.EraseRequest {
 	}
 }
 
-func (e eraseCmd) plan(a *app, r *remote) error {
-	plan, err := r.planErasure(a.ctx, e.request())
+func (e eraseCmd) plan(a *app, r *client.Client) error {
+	plan, err := r.PlanErasure(a.ctx, e.request())
 	if err != nil {
 		return err
 	}
@@ -70,9 +71,9 @@ func (e eraseCmd) plan(a *app, r *remote) error {
 	return nil
 }
 
-func (e eraseCmd) begin(a *app, r *remote) (wire.Erasure, error) {
+func (e eraseCmd) begin(a *app, r *client.Client) (wire.Erasure, error) {
 	if e.Status != "" {
-		return r.erasure(a.ctx, e.Status)
+		return r.Erasure(a.ctx, e.Status)
 	}
 	if !e.Yes {
 		what := "Erase the execution for ever"
@@ -83,7 +84,7 @@ func (e eraseCmd) begin(a *app, r *remote) (wire.Erasure, error) {
 			return wire.Erasure{}, err
 		}
 	}
-	return r.erase(a.ctx, e.request())
+	return r.Erase(a.ctx, e.request(), "")
 }
 
 // code says how far an erasure got. One that was only asked for is done when it
@@ -100,14 +101,8 @@ func (e eraseCmd) code(state string) int {
 	return exitOK
 }
 
-// settled reports whether an erasure will not move by itself any more.
-func settled(state string) bool { return state != "running" && state != "grace" }
-
-// pollErasure is how often a waiting command asks.
-const pollErasure = 500 * time.Millisecond
-
-// waitErased asks until the erasure has settled.
-func (a *app) waitErased(r *remote, e wire.Erasure, limit time.Duration) (wire.Erasure, error) {
+// waitErased waits until the erasure will not move by itself any more.
+func (a *app) waitErased(r *client.Client, e wire.Erasure, limit time.Duration) (wire.Erasure, error) {
 	ctx := a.ctx
 	if limit > 0 {
 		var cancel context.CancelFunc
@@ -116,22 +111,11 @@ func (a *app) waitErased(r *remote, e wire.Erasure, limit time.Duration) (wire.E
 	}
 	bar := a.total("objects deleted", e.Plan.Blobs)
 	defer bar.end()
-	tick := time.NewTicker(pollErasure)
-	defer tick.Stop()
-	for !settled(e.State) {
-		select {
-		case <-ctx.Done():
-			return e, fmt.Errorf("erasure %s is still %s: %w", e.ID, e.State, ctx.Err())
-		case <-tick.C:
-		}
-		next, err := r.erasure(ctx, e.ID)
-		if err != nil {
-			return e, fmt.Errorf("erasure %s: %w", e.ID, err)
-		}
-		e = next
-		bar.set(e.Progress.ObjectsDeleted)
+	last, err := r.WaitErased(ctx, e.ID, func(e wire.Erasure) { bar.set(e.Progress.ObjectsDeleted) })
+	if err != nil {
+		return e, fmt.Errorf("erasure %s has not ended: %w", e.ID, err)
 	}
-	return e, nil
+	return last, nil
 }
 
 func (a *app) printErasure(e wire.Erasure) error {

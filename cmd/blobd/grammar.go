@@ -1,14 +1,17 @@
 package main
 
+import "time"
+
 // grammar is the command line. A flag that is also a setting wins over the
 // environment and the file.
 type grammar struct {
-	Config    string `help:"YAML file with settings." type:"path" placeholder:"FILE"`
-	DataDir   string `help:"The data folder (default: blobd-data)." type:"path" placeholder:"DIR"`
-	Server    string `help:"The server that client commands talk to (default: http://127.0.0.1:8080)." placeholder:"URL"`
-	TokenFile string `help:"File with the token of client commands; else BLOBD_TOKEN, else the admin.token of the data folder." type:"path" placeholder:"FILE"`
-	Tenant    string `help:"Tenant to act for, where an admin token knows several." placeholder:"ID"`
-	JSON      bool   `name:"json" help:"Print one JSON value instead of text."`
+	Config    string        `help:"YAML file with settings." type:"path" placeholder:"FILE"`
+	DataDir   string        `help:"The data folder (default: blobd-data)." type:"path" placeholder:"DIR"`
+	Server    string        `help:"The server that client commands talk to (default: http://127.0.0.1:8080)." placeholder:"URL"`
+	TokenFile string        `help:"File with the token of client commands; else BLOBD_TOKEN, else the admin.token of the data folder." type:"path" placeholder:"FILE"`
+	Tenant    string        `help:"Tenant to act for, where an admin token knows several." placeholder:"ID"`
+	RetryFor  time.Duration `help:"How long a client command repeats what is safe to repeat while nobody answers; 0: once." default:"3s" placeholder:"DURATION"`
+	JSON      bool          `name:"json" help:"Print one JSON value instead of text."`
 
 	Serve serveCmd `cmd:"" help:"Run the service."`
 	Demo  demoCmd  `cmd:"" help:"Show put, resolve, null and erase on a throw-away service."`

@@ -10,6 +10,7 @@ import (
 
 	"github.com/blobd/blobd"
 	"github.com/blobd/blobd/api/wire"
+	"github.com/blobd/blobd/client"
 )
 
 // callFlags say which model call a text comes from.
@@ -76,7 +77,10 @@ func (p putCmd) Run(a *app) error {
 		return err
 	}
 	defer clear(body)
-	stored, err := r.put(a.ctx, p, subjects, audience, body)
+	stored, _, err := r.Put(a.ctx, p.Execution, client.Put{
+		StepID: p.Step, Attempt: p.Attempt, Class: p.Class, Kind: p.Kind, Provider: p.Provider, Model: p.Model,
+		ContentType: p.ContentType, Subjects: subjects, Audience: audience, Text: body,
+	})
 	if err != nil {
 		return err
 	}
@@ -115,7 +119,7 @@ func (c captureCmd) Run(a *app) error {
 	if err := strictJSON(body, &call); err != nil {
 		return err
 	}
-	captured, err := r.capture(a.ctx, c.Execution, call)
+	captured, err := r.Capture(a.ctx, c.Execution, call)
 	if err != nil {
 		return err
 	}

@@ -40,7 +40,7 @@ func (r readCmd) Run(a *app) error {
 	if r.MaxBytes > 0 {
 		q.MaxBytes = &r.MaxBytes
 	}
-	answer, err := remote.read(a.ctx, r.Execution, q)
+	answer, err := remote.Read(a.ctx, r.Execution, q)
 	if err != nil {
 		return err
 	}

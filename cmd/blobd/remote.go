@@ -3,45 +3,119 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
+	"net/url"
+	"os"
+	"path/filepath"
+	"time"
 
-	"github.com/blobd/blobd"
 	"github.com/blobd/blobd/api/wire"
+	"github.com/blobd/blobd/client"
 )
 
-type remote struct{}
+// remote connects a client command to its server.
+func (a *app) remote() (*client.Client, error) {
+	cfg, err := a.config(nil)
+	if err != nil {
+		return nil, err
+	}
+	token, err := a.token(cfg)
+	if err != nil {
+		return nil, err
+	}
+	return client.New(client.Options{
+		Server: cfg.Server, Token: token, Tenant: a.grammar.Tenant, RetryFor: retryFor(a.grammar.RetryFor),
+	})
+}
 
-var errSoon = errors.New("client not there yet")
+// retryFor turns "not at all" into the client's word for it.
+func retryFor(d time.Duration) time.Duration {
+	if d <= 0 {
+		return -1
+	}
+	return d
+}
 
-func dial(url, token, tenant string) (*remote, error) { return &remote{}, nil }
-func (a *app) remote() (*remote, error)               { return nil, errSoon }
-func (r *remote) put(ctx context.Context, p putCmd, subjects []string, audience []blobd.Principal, body []byte) (wire.Stored, error) {
-	return wire.Stored{}, errSoon
+// token finds the token: the file that was named, the setting, or the admin
+// token of the data folder.
+func (a *app) token(cfg config) (string, error) {
+	if a.grammar.TokenFile != "" {
+		return readToken(a.grammar.TokenFile)
+	}
+	if cfg.Token != "" {
+		return cfg.Token, nil
+	}
+	token, err := readToken(filepath.Join(cfg.DataDir, tokenFile))
+	if errors.Is(err, os.ErrNotExist) {
+		return "", fmt.Errorf("no token: give --token-file, BLOBD_TOKEN or --data-dir (%w)", err)
+	}
+	return token, err
 }
-func (r *remote) capture(ctx context.Context, execution string, q wire.CaptureRequest) (wire.Captured, error) {
-	return wire.Captured{}, errSoon
+
+// answerCode is the exit code of what a server answered, or of nobody answering.
+func answerCode(err error) (code int, ok bool) {
+	var answer *client.Error
+	var transport *url.Error
+	switch {
+	case errors.Is(err, client.ErrNull):
+		return exitNull, true
+	case errors.Is(err, client.ErrDamaged):
+		return exitUnsure, true
+	case errors.As(err, &answer):
+		return problemCode(answer), true
+	case errors.As(err, &transport):
+		return exitUnsure, true
+	}
+	return 0, false
 }
-func (r *remote) resolve(ctx context.Context, execution string, q wire.ResolveRequest) (wire.Resolved, error) {
-	return wire.Resolved{}, errSoon
+
+// problemCode: what is not definite is 4, whoever said it; a refusal that no
+// repeat can change is 3.
+func problemCode(e *client.Error) int {
+	if e.Foreign {
+		return exitUnsure
+	}
+	switch e.Problem.Code {
+	case wire.CodePolicyForbids, wire.CodeHeld, wire.CodePlanDrift, wire.CodeErasurePending, wire.CodeRestricted,
+		wire.CodeExecutionErased, wire.CodeBlobErased:
+		return exitRefused
+	case wire.CodeNotImplemented:
+		return exitError
+	case wire.CodeRateLimited:
+		return exitUnsure
+	}
+	if e.Status >= 500 {
+		return exitUnsure
+	}
+	return exitError
 }
-func (r *remote) read(ctx context.Context, execution string, q wire.ReadRequest) (wire.ReadAnswer, error) {
-	return wire.ReadAnswer{}, errSoon
+
+// all reads a listing to its end.
+func all[T any](ctx context.Context, page func(context.Context, client.Page) ([]T, *string, error)) ([]T, error) {
+	items := []T{}
+	for p := (client.Page{Limit: wire.MaxList}); ; {
+		some, next, err := page(ctx, p)
+		if err != nil {
+			return nil, err
+		}
+		items = append(items, some...)
+		if next == nil {
+			return items, nil
+		}
+		p.Cursor = *next
+	}
 }
-func (r *remote) erase(ctx context.Context, q wire.EraseRequest) (wire.Erasure, error) {
-	return wire.Erasure{}, errSoon
+
+func allTokens(ctx context.Context, c *client.Client) ([]wire.Token, error) {
+	return all(ctx, func(ctx context.Context, p client.Page) ([]wire.Token, *string, error) {
+		out, err := c.Tokens(ctx, p)
+		return out.Items, out.Next, err
+	})
 }
-func (r *remote) planErasure(ctx context.Context, q wire.EraseRequest) (wire.Plan, error) {
-	return wire.Plan{}, errSoon
+
+func allTenants(ctx context.Context, c *client.Client) ([]wire.Tenant, error) {
+	return all(ctx, func(ctx context.Context, p client.Page) ([]wire.Tenant, *string, error) {
+		out, err := c.Tenants(ctx, p)
+		return out.Items, out.Next, err
+	})
 }
-func (r *remote) erasure(ctx context.Context, id string) (wire.Erasure, error) {
-	return wire.Erasure{}, errSoon
-}
-func (r *remote) createToken(ctx context.Context, n wire.NewToken) (wire.CreatedToken, error) {
-	return wire.CreatedToken{}, errSoon
-}
-func (r *remote) tokens(ctx context.Context) ([]wire.Token, error) { return nil, errSoon }
-func (r *remote) revokeToken(ctx context.Context, id string) error { return errSoon }
-func (r *remote) createTenant(ctx context.Context, id string) (wire.Tenant, error) {
-	return wire.Tenant{}, errSoon
-}
-func (r *remote) tenants(ctx context.Context) ([]wire.Tenant, error) { return nil, errSoon }
-func answerCode(err error) (int, bool)                               { return 0, false }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/blobd/blobd"
 	"github.com/blobd/blobd/api/wire"
+	"github.com/blobd/blobd/client"
 )
 
 type resolveCmd struct {
@@ -30,14 +31,32 @@ func (r resolveCmd) Run(a *app) error {
 	if err != nil {
 		return err
 	}
-	answer, err := remote.resolve(a.ctx, r.Execution, request)
+	if len(r.Refs) == 1 && !a.json {
+		return r.one(a, remote, request)
+	}
+	answer, err := remote.ResolveBatch(a.ctx, r.Execution, request)
 	if err != nil {
 		return err
 	}
-	if err := r.print(a, answer); err != nil {
+	if err := a.printJSON(answer); err != nil {
 		return err
 	}
 	return status(nulls(answer))
+}
+
+func (r resolveCmd) one(a *app, remote *client.Client, q wire.ResolveRequest) error {
+	blob, err := remote.Resolve(a.ctx, r.Execution, r.Refs[0], client.Resolve{
+		StepID: r.Step, Origin: r.Origin, Digest: q.Parts[0].Digest, Principal: q.Principal,
+	})
+	if err != nil {
+		return err
+	}
+	defer clear(blob.Bytes)
+	if r.Out == "-" {
+		_, err := a.stdout.Write(blob.Bytes)
+		return err
+	}
+	return os.WriteFile(r.Out, blob.Bytes, 0o600)
 }
 
 func (r resolveCmd) request() (wire.ResolveRequest, error) {
@@ -66,32 +85,6 @@ func (r resolveCmd) request() (wire.ResolveRequest, error) {
 		}
 	}
 	return q, nil
-}
-
-func (r resolveCmd) print(a *app, answer wire.Resolved) error {
-	if a.json || len(r.Refs) > 1 {
-		return a.printJSON(answer)
-	}
-	p := answer.Parts[0]
-	if p.Status == wire.StatusNull {
-		fmt.Fprintln(a.stderr, "blobd: null")
-		return nil
-	}
-	b := partBytes(p)
-	defer clear(b)
-	if r.Out == "-" {
-		_, err := a.stdout.Write(b)
-		return err
-	}
-	return os.WriteFile(r.Out, b, 0o600)
-}
-
-// partBytes are the exact bytes of a part that is ok.
-func partBytes(p wire.ResolvedPart) []byte {
-	if p.Text != nil {
-		return p.Text.Bytes()
-	}
-	return p.Base64
 }
 
 // nulls is the exit code of an answer.

@@ -20,7 +20,7 @@ func (t tenantCreateCmd) Run(a *app) error {
 	if err != nil {
 		return err
 	}
-	created, err := r.createTenant(a.ctx, t.ID)
+	created, err := r.CreateTenant(a.ctx, t.ID)
 	if err != nil {
 		return err
 	}
@@ -39,7 +39,7 @@ func (tenantListCmd) Run(a *app) error {
 	if err != nil {
 		return err
 	}
-	tenants, err := r.tenants(a.ctx)
+	tenants, err := allTenants(a.ctx, r)
 	if err != nil {
 		return err
 	}

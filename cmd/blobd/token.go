@@ -10,6 +10,7 @@ import (
 
 	"github.com/blobd/blobd"
 	"github.com/blobd/blobd/api/wire"
+	"github.com/blobd/blobd/client"
 	"github.com/blobd/blobd/store"
 )
 
@@ -68,7 +69,7 @@ func (t tokenCreateCmd) create(a *app) (wire.CreatedToken, error) {
 		at := time.Now().UTC().Add(t.Expires)
 		n.ExpiresAt = &at
 	}
-	return r.createToken(a.ctx, n)
+	return r.CreateToken(a.ctx, n, "")
 }
 
 // openOffline opens the data folder for a command that works without a server:
@@ -148,7 +149,7 @@ func (tokenListCmd) Run(a *app) error {
 	if err != nil {
 		return err
 	}
-	tokens, err := r.tokens(a.ctx)
+	tokens, err := allTokens(a.ctx, r)
 	if err != nil {
 		return err
 	}
@@ -191,7 +192,7 @@ func (t tokenRevokeCmd) Run(a *app) error {
 			return err
 		}
 	}
-	if err := r.revokeToken(a.ctx, t.ID); err != nil {
+	if err := r.RevokeToken(a.ctx, t.ID); err != nil {
 		return err
 	}
 	if a.json {
@@ -201,8 +202,8 @@ func (t tokenRevokeCmd) Run(a *app) error {
 	return nil
 }
 
-func (t tokenRevokeCmd) show(a *app, r *remote) error {
-	tokens, err := r.tokens(a.ctx)
+func (t tokenRevokeCmd) show(a *app, r *client.Client) error {
+	tokens, err := allTokens(a.ctx, r)
 	if err != nil {
 		return err
 	}

@@ -86,7 +86,7 @@ func (l *Ledger) transact(ctx context.Context, w *conn, f func(*conn) error) (br
 // boundWAL empties an overgrown log. A failure costs nothing but room, and the
 // next look tries again.
 func (l *Ledger) boundWAL(ctx context.Context, w *conn) {
-	if walBytes(l.path) < maxWAL {
+	if walBytes(l.path) < l.maxWAL {
 		return
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)

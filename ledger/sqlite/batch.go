@@ -10,14 +10,13 @@ import (
 )
 
 // batch is one transaction's captures. What no capture's outcome depends on
-// (keys, attempt records, subjects, counters, evidence) is gathered here and
+// (attempt records, subjects, counters, evidence) is gathered here and
 // written together at the end.
 type batch struct {
 	w          *conn
 	known      *facts
 	totals     totals
 	executions map[blobd.ExecutionTag]*executionState
-	wraps      [][]any
 	parts      [][]any
 	subjects   [][]any
 	entries    []ledger.Entry
@@ -26,24 +25,23 @@ type batch struct {
 // executionState is an execution's row as the batch sees it, and what the batch
 // adds to it.
 type executionState struct {
-	tag          blobd.ExecutionTag
 	isNew        bool // has no row
 	tenant       string
 	state        ledger.ExecutionState
 	reason       ledger.CloseReason
 	keyID        [16]byte
 	keyVersion   uint32
-	keyN         int64
+	n            int64 // its row's number
 	blobs, bytes int64
 }
 
 // totals are the counters of the deployment's row that commits move.
-type totals struct{ writes, blobs, bytes, executions, parts, wraps int64 }
+type totals struct{ writes, blobs, bytes, executions int64 }
 
 func newBatch(ctx context.Context, w *conn, known *facts) (*batch, error) {
 	b := &batch{w: w, known: known, executions: make(map[blobd.ExecutionTag]*executionState)}
-	found, err := w.one(ctx, "SELECT writes, blobs, bytes, executions, parts, wraps FROM deployment", func(r *row) {
-		b.totals = totals{r.int(0), r.int(1), r.int(2), r.int(3), r.int(4), r.int(5)}
+	found, err := w.one(ctx, "SELECT writes, blobs, bytes, executions FROM deployment", func(r *row) {
+		b.totals = totals{r.int(0), r.int(1), r.int(2), r.int(3)}
 	})
 	if err == nil && !found {
 		err = fmt.Errorf("no deployment row: %w", blobd.ErrCorrupt)
@@ -52,10 +50,7 @@ func newBatch(ctx context.Context, w *conn, known *facts) (*batch, error) {
 }
 
 func (b *batch) flush(ctx context.Context) error {
-	if err := b.w.insertMany(ctx, "INSERT INTO wraps (n, wrapped) VALUES ", "", b.wraps); err != nil {
-		return err
-	}
-	err := b.w.insertMany(ctx, `INSERT INTO parts (execution_tag, seq, step_id, attempt, part_index, ref, kind,
+	err := b.w.insertMany(ctx, `INSERT INTO parts (execution_tag, step_id, attempt, part_index, ref, kind,
 		status, provider, model, at) VALUES `, " ON CONFLICT DO NOTHING", b.parts)
 	if err != nil {
 		return err
@@ -69,8 +64,8 @@ func (b *batch) flush(ctx context.Context) error {
 		if e.blobs == 0 && e.bytes == 0 {
 			continue
 		}
-		_, err := b.w.exec(ctx, "UPDATE executions SET blobs = blobs + ?, bytes = bytes + ? WHERE tag = ?",
-			e.blobs, e.bytes, e.tag[:])
+		_, err := b.w.exec(ctx, "UPDATE executions SET blobs = blobs + ?, bytes = bytes + ? WHERE n = ?",
+			e.blobs, e.bytes, e.n)
 		if err != nil {
 			return err
 		}
@@ -79,8 +74,8 @@ func (b *batch) flush(ctx context.Context) error {
 		return err
 	}
 	t := &b.totals
-	_, err = b.w.exec(ctx, "UPDATE deployment SET writes = ?, blobs = ?, bytes = ?, executions = ?, parts = ?, wraps = ?",
-		t.writes, t.blobs, t.bytes, t.executions, t.parts, t.wraps)
+	_, err = b.w.exec(ctx, "UPDATE deployment SET writes = ?, blobs = ?, bytes = ?, executions = ?",
+		t.writes, t.blobs, t.bytes, t.executions)
 	return err
 }
 
@@ -120,17 +115,4 @@ func (c *conn) manyQuery(head, tail string, rows, width int) string {
 		c.many[key] = q
 	}
 	return q
-}
-
-// pendingWrap finds a wrapped key that is not inserted yet.
-func pendingWrap(n int64, lists ...[][]any) []byte {
-	for _, list := range lists {
-		for _, w := range list {
-			if w[0] == n {
-				wrapped, _ := w[1].([]byte)
-				return wrapped
-			}
-		}
-	}
-	return nil
 }

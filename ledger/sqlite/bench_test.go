@@ -116,12 +116,14 @@ func BenchmarkLookup(b *testing.B) {
 			}
 			b.ReportAllocs()
 			b.ResetTimer()
+			before := cpu(b)
 			for range b.N {
 				tag := benchTag(int(random.Uint64() % 64))
 				if _, err := l.Lookup(context.Background(), tag, byTag[tag][:refs]); err != nil {
 					b.Fatal(err)
 				}
 			}
+			b.ReportMetric(float64((cpu(b)-before).Microseconds())/float64(b.N), "cpu-µs/op")
 		})
 	}
 }

@@ -127,7 +127,7 @@ func (b *batch) apply(ctx context.Context, item *commit) error {
 	if err != nil {
 		return err
 	}
-	s := step{batch: b, capture: c, e: e, nextWrap: b.totals.wraps}
+	s := step{batch: b, capture: c, e: e}
 	// One blob of a known execution is refused before it changes anything.
 	if e.isNew || len(c.Blobs) > 1 || len(c.Blobs) == 1 && keepsRefs(c) {
 		err = b.w.savepoint(ctx, func() error { return s.run(ctx) })
@@ -178,16 +178,17 @@ func (b *batch) execution(ctx context.Context, c *ledger.Capture) (*executionSta
 }
 
 func (b *batch) loadExecution(ctx context.Context, c *ledger.Capture) (*executionState, error) {
-	e := &executionState{tag: c.Tag, isNew: true}
-	_, err := b.w.one(ctx, "SELECT tenant, state, reason, key_id, key_version, key_n FROM executions WHERE tag = ?",
+	e := &executionState{isNew: true}
+	_, err := b.w.one(ctx, "SELECT tenant, state, reason, key_id, key_version, n FROM executions WHERE tag = ?",
 		func(r *row) {
 			e.isNew = false
 			e.tenant = r.text(0)
 			e.state = ledger.ExecutionState(r.int(1))
 			e.reason = ledger.CloseReason(r.int(2))
+			e.n = r.int(5)
 			if e.state != ledger.ExecutionErased {
 				r.fixed(3, e.keyID[:])
-				e.keyVersion, e.keyN = uint32(r.int(4)), r.int(5)
+				e.keyVersion = uint32(r.int(4))
 			}
 		}, c.Tag[:])
 	if err == nil && !e.isNew {
@@ -196,18 +197,16 @@ func (b *batch) loadExecution(ctx context.Context, c *ledger.Capture) (*executio
 	return e, err
 }
 
-// keyConflict names the key that won, which may still be in this batch only.
+// keyConflict names the key that won, which may be of this very batch.
 func (b *batch) keyConflict(ctx context.Context, e *executionState) error {
-	winner := ledger.WrappedKey{ID: e.keyID, Version: e.keyVersion, Ciphertext: pendingWrap(e.keyN, b.wraps)}
-	if winner.Ciphertext == nil {
-		found, err := b.w.one(ctx, "SELECT wrapped FROM wraps WHERE n = ?",
-			func(r *row) { winner.Ciphertext = r.bytes(0) }, e.keyN)
-		if err != nil {
-			return err
-		}
-		if !found || winner.Ciphertext == nil {
-			return fmt.Errorf("no key row: %w", blobd.ErrCorrupt)
-		}
+	winner := ledger.WrappedKey{ID: e.keyID, Version: e.keyVersion}
+	found, err := b.w.one(ctx, "SELECT wrapped FROM execution_keys WHERE n = ?",
+		func(r *row) { winner.Ciphertext = r.bytes(0) }, e.n)
+	if err != nil {
+		return err
+	}
+	if !found || winner.Ciphertext == nil {
+		return fmt.Errorf("no key row: %w", blobd.ErrCorrupt)
 	}
 	return refusal{&ledger.KeyConflict{Winner: winner}}
 }

@@ -18,13 +18,13 @@ type pragma struct{ name, set, want string }
 
 // walPages is how large the write-ahead log may get before the writer copies it
 // into the database file.
-const walPages = "1000"
+const walPages = "4000"
 
 // pragmas are set on every connection and read back: a driver or a file that
 // does not honour one would break a promise without a sign.
 func pragmas(readOnly bool) []pragma {
 	p := []pragma{
-		{"busy_timeout", "5000", "5000"},
+		{"busy_timeout", "2000", "2000"},
 		{"cache_size", "-16384", "-16384"},
 		{"foreign_keys", "1", "1"},
 		{"journal_mode", "wal", "wal"},

@@ -17,7 +17,7 @@ func (l *Ledger) Execution(ctx context.Context, tenant string, tag blobd.Executi
 		return ledger.Summary{}, classify("execution", err)
 	}
 	err = l.snapshot(ctx, "execution", func(c *conn) error {
-		found, err := c.one(ctx, "SELECT "+executionColumns+` FROM executions e LEFT JOIN wraps w ON w.n = e.key_n
+		found, err := c.one(ctx, "SELECT "+executionColumns+` FROM executions e LEFT JOIN execution_keys k ON k.n = e.n
 			WHERE e.tag = ? AND e.tenant = ?`,
 			func(r *row) { s.Execution = *r.execution(0, tag) }, tag[:], tenant)
 		if err := orNotFound(found, err); err != nil {
@@ -56,7 +56,7 @@ func (l *Ledger) ListExecutions(ctx context.Context, q ledger.ExecutionQuery) (e
 	if err := checkLimit(q.Limit); err != nil {
 		return nil, classify("list executions", err)
 	}
-	query := "SELECT " + executionColumns + ", e.tag FROM executions e LEFT JOIN wraps w ON w.n = e.key_n WHERE e.tenant = ?"
+	query := "SELECT " + executionColumns + ", e.tag FROM executions e LEFT JOIN execution_keys k ON k.n = e.n WHERE e.tenant = ?"
 	args := []any{q.Tenant}
 	if q.Before != (ledger.ExecutionCursor{}) {
 		query += " AND (e.created_at, e.tag) < (?, ?)"
@@ -94,18 +94,17 @@ func (l *Ledger) Records(ctx context.Context, q ledger.RecordQuery) (ps []ledger
 		p.provider, p.model, p.at, p.ref, ifnull(e.tenant, '')
 		FROM parts p LEFT JOIN executions e ON e.tag = p.execution_tag
 		LEFT JOIN blobs b ON p.status = 1 AND b.execution_tag = p.execution_tag AND b.ref = p.ref
-		LEFT JOIN wraps w ON w.n = b.key_n
-		WHERE p.execution_tag = ? AND p.seq > ?`
+		WHERE p.seq IN (SELECT seq FROM parts WHERE execution_tag = ? AND seq > ?`
 	args := []any{q.Tag[:], q.After}
 	if q.StepID != "" {
-		query += " AND p.step_id = ?"
+		query += " AND step_id = ?"
 		args = append(args, q.StepID)
 	}
 	if q.StepPrefix != "" {
-		query += " AND substr(CAST(p.step_id AS BLOB), 1, ?) = ?"
+		query += " AND substr(CAST(step_id AS BLOB), 1, ?) = ?"
 		args = append(args, int64(len(q.StepPrefix)), []byte(q.StepPrefix))
 	}
-	query += " ORDER BY p.seq LIMIT ?"
+	query += " ORDER BY seq LIMIT ?) ORDER BY p.seq"
 	args = append(args, int64(q.Limit))
 	err = l.read(ctx, "records", func(c *conn) error {
 		return c.query(ctx, query, func(r *row) { ps = append(ps, r.part(known)) }, args...)

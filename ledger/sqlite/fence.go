@@ -16,7 +16,7 @@ type scope struct {
 	refs         []blobd.Ref // sorted, each once
 	known        bool        // the execution has a row
 	state        ledger.ExecutionState
-	keyN         int64
+	n            int64 // of the execution
 	blobs, bytes int64 // live in the execution
 	rows         []scopeRow
 	missing      []blobd.Ref // refs without a row
@@ -28,7 +28,6 @@ type scopeRow struct {
 	ref   blobd.Ref
 	state ledger.BlobState
 	size  int64
-	keyN  any // in wraps, nil if dropped
 }
 
 // readScope counts what a scope holds. For a whole execution it reads one row.
@@ -38,9 +37,9 @@ func readScope(ctx context.Context, c *conn, s ledger.EraseScope) (*scope, error
 	sc.refs = slices.Compact(sc.refs)
 	var tenant string
 	var err error
-	sc.known, err = c.one(ctx, "SELECT tenant, state, ifnull(key_n, 0), blobs, bytes FROM executions WHERE tag = ?",
+	sc.known, err = c.one(ctx, "SELECT tenant, state, n, blobs, bytes FROM executions WHERE tag = ?",
 		func(r *row) {
-			tenant, sc.state, sc.keyN = r.text(0), ledger.ExecutionState(r.int(1)), r.int(2)
+			tenant, sc.state, sc.n = r.text(0), ledger.ExecutionState(r.int(1)), r.int(2)
 			sc.blobs, sc.bytes = r.int(3), r.int(4)
 		}, s.Tag[:])
 	if err == nil && sc.known && tenant != s.Tenant {
@@ -70,8 +69,8 @@ func (sc *scope) readRefs(ctx context.Context, c *conn) error {
 	}
 	for _, ref := range sc.refs {
 		b := scopeRow{ref: ref}
-		found, err := c.one(ctx, "SELECT state, size, key_n FROM blobs WHERE execution_tag = ? AND ref = ?",
-			func(r *row) { b.state, b.size, b.keyN = ledger.BlobState(r.int(0)), r.int(1), r.values[2] },
+		found, err := c.one(ctx, "SELECT state, size FROM blobs WHERE execution_tag = ? AND ref = ?",
+			func(r *row) { b.state, b.size = ledger.BlobState(r.int(0)), r.int(1) },
 			sc.Tag[:], ref[:])
 		switch {
 		case err != nil:
@@ -181,11 +180,11 @@ func applyFence(ctx context.Context, w *conn, sc *scope, f ledger.Fence, replaye
 	case sc.state == ledger.ExecutionErased:
 		return nil
 	}
-	if err := dropWrap(ctx, w, sc.keyN); err != nil {
+	if _, err := w.exec(ctx, "UPDATE execution_keys SET wrapped = NULL WHERE n = ?", sc.n); err != nil {
 		return err
 	}
-	_, err := w.exec(ctx, `UPDATE executions SET state = 3, reason = 0, key_id = NULL, key_version = NULL, key_n = NULL,
-		erased_at = ?, blobs = 0, bytes = 0 WHERE tag = ?`, f.At.UnixMicro(), sc.Tag[:])
+	_, err := w.exec(ctx, `UPDATE executions SET state = 3, reason = 0, key_id = NULL, key_version = NULL,
+		erased_at = ?, blobs = 0, bytes = 0 WHERE n = ?`, f.At.UnixMicro(), sc.n)
 	if err != nil {
 		return err
 	}
@@ -195,10 +194,7 @@ func applyFence(ctx context.Context, w *conn, sc *scope, f ledger.Fence, replaye
 func eraseRefs(ctx context.Context, w *conn, sc *scope, f ledger.Fence, replayed bool) error {
 	var blobs, size int64
 	for _, b := range sc.rows {
-		if err := dropWrap(ctx, w, b.keyN); err != nil {
-			return err
-		}
-		_, err := w.exec(ctx, "UPDATE blobs SET state = 2, key_n = NULL WHERE execution_tag = ? AND ref = ?",
+		_, err := w.exec(ctx, "UPDATE blobs SET state = 2, wrapped = NULL WHERE execution_tag = ? AND ref = ?",
 			sc.Tag[:], b.ref[:])
 		if err != nil {
 			return err
@@ -222,15 +218,6 @@ func eraseRefs(ctx context.Context, w *conn, sc *scope, f ledger.Fence, replayed
 		return err
 	}
 	return count(ctx, w, -blobs, -size, 0)
-}
-
-// dropWrap blanks a wrapped key in its place.
-func dropWrap(ctx context.Context, w *conn, n any) error {
-	if n == nil {
-		return nil
-	}
-	_, err := w.exec(ctx, "UPDATE wraps SET wrapped = NULL WHERE n = ?", n)
-	return err
 }
 
 // count moves the deployment's counters of what is live.

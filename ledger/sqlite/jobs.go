@@ -136,37 +136,34 @@ func (l *Ledger) Tombstone(ctx context.Context, lease ledger.Lease, limit int) (
 // together read the scope once; at its end it starts over.
 func tombstone(ctx context.Context, w *conn, j job, limit int) error {
 	from, args := j.leftAfter(j.tombstoned)
-	var rows []scopeRow
-	err := w.query(ctx, "SELECT b.ref, b.key_n"+from+" ORDER BY b.ref LIMIT ?", func(r *row) {
-		rows = append(rows, scopeRow{ref: r.ref(0), keyN: r.values[1]})
+	var refs []blobd.Ref
+	err := w.query(ctx, "SELECT b.ref"+from+" ORDER BY b.ref LIMIT ?", func(r *row) {
+		refs = append(refs, r.ref(0))
 	}, append(args, int64(limit))...)
 	if err != nil {
 		return err
 	}
-	for _, b := range rows {
-		if err := tombstoneRow(ctx, w, j, b); err != nil {
+	for _, ref := range refs {
+		if err := tombstoneRow(ctx, w, j, ref); err != nil {
 			return err
 		}
 	}
 	last := []byte{}
-	if len(rows) == limit {
-		last = rows[limit-1].ref[:]
+	if len(refs) == limit {
+		last = refs[limit-1][:]
 	}
 	_, err = w.exec(ctx, "UPDATE erasures SET tombstoned = ? WHERE seq = ?", last, j.seq)
 	return err
 }
 
-func tombstoneRow(ctx context.Context, w *conn, j job, b scopeRow) error {
-	if err := dropWrap(ctx, w, b.keyN); err != nil {
-		return err
-	}
+func tombstoneRow(ctx context.Context, w *conn, j job, ref blobd.Ref) error {
 	_, err := w.exec(ctx, `UPDATE blobs SET state = 2, class = '', kind = '', content_type = '', size = 0, sealed_size = 0,
-		step_id = '', key_n = NULL, audience = NULL, repeat = CASE WHEN ? THEN repeat END
-		WHERE execution_tag = ? AND ref = ?`, flag(j.ofRefs), j.tag[:], b.ref[:])
+		step_id = '', wrapped = NULL, audience = NULL, repeat = CASE WHEN ? THEN repeat END
+		WHERE execution_tag = ? AND ref = ?`, flag(j.ofRefs), j.tag[:], ref[:])
 	if err != nil {
 		return err
 	}
-	_, err = w.exec(ctx, "DELETE FROM subjects WHERE execution_tag = ? AND ref = ?", j.tag[:], b.ref[:])
+	_, err = w.exec(ctx, "DELETE FROM subjects WHERE execution_tag = ? AND ref = ?", j.tag[:], ref[:])
 	return err
 }
 

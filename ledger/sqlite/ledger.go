@@ -51,6 +51,7 @@ type Ledger struct {
 	done    chan struct{} // closed by Close
 	once    sync.Once
 
+	maxWAL    int64 // bytes at which the log is emptied by force
 	facts     atomic.Pointer[facts]
 	unchecked int // transactions since the log's size was looked at; owned by the writer's holder
 }
@@ -90,6 +91,7 @@ func open(path string, o Options) (*Ledger, error) {
 	l := &Ledger{
 		path: path, now: o.Now, lock: lock,
 		writer: make(chan *conn, 1), readers: make(chan *conn, o.Readers), done: make(chan struct{}),
+		maxWAL: maxWAL,
 	}
 	l.byRef = makeLookupQueries("b.ref", "")
 	l.byRepeat = makeLookupQueries("b.repeat", " AND b.state IN (1, 2)")

@@ -15,9 +15,9 @@ const maxRefs = 256
 // it, so that one statement sees one state. The first column tells them apart.
 const (
 	executionQuery = "SELECT 0, " + executionColumns +
-		" FROM executions e LEFT JOIN wraps w ON w.n = e.key_n WHERE e.tag = ?"
+		" FROM executions e LEFT JOIN execution_keys k ON k.n = e.n WHERE e.tag = ?"
 	blobsQuery = " UNION ALL SELECT 1, " + blobColumns +
-		" FROM blobs b LEFT JOIN wraps w ON w.n = b.key_n WHERE b.execution_tag = ? AND "
+		" FROM blobs b WHERE b.execution_tag = ? AND "
 )
 
 // lookupQueries are the statements for lists of each padded length.

@@ -21,8 +21,7 @@ func (l *Ledger) ScanBlobs(ctx context.Context, after ledger.Position, limit int
 	err = l.read(ctx, "scan blobs", func(c *conn) error {
 		return c.query(ctx, "SELECT "+blobColumns+`, b.execution_tag, ifnull(e.tenant, ''), ifnull(e.id, ''),
 			ifnull(e.state, 0), e.key_id, e.key_version, k.wrapped
-			FROM blobs b LEFT JOIN wraps w ON w.n = b.key_n
-			LEFT JOIN executions e ON e.tag = b.execution_tag LEFT JOIN wraps k ON k.n = e.key_n
+			FROM blobs b LEFT JOIN executions e ON e.tag = b.execution_tag LEFT JOIN execution_keys k ON k.n = e.n
 			WHERE (b.execution_tag, b.ref) > (?, ?) ORDER BY b.execution_tag, b.ref LIMIT ?`,
 			func(r *row) { bs = append(bs, r.scanned(known)) }, after.Tag[:], after.Ref[:], int64(limit))
 	})

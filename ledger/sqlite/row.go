@@ -135,9 +135,9 @@ func (r *row) hashes(i int) [][32]byte {
 	return hs
 }
 
-// blobColumns are read by row.blob, from blobs b and its wrap w.
+// blobColumns are read by row.blob, from blobs b.
 const blobColumns = "b.ref, b.state, b.class, b.kind, b.content_type, b.size, b.sealed_size, " +
-	"b.step_id, b.created_at, b.repeat, w.wrapped, b.audience"
+	"b.step_id, b.created_at, b.repeat, b.wrapped, b.audience"
 
 const blobColumnCount = 12
 
@@ -162,9 +162,9 @@ func (r *row) blob(i int) *ledger.Blob {
 	return b
 }
 
-// executionColumns are read by row.execution, from executions e and its wrap w.
-// They are as many as blobColumns.
-const executionColumns = "e.tenant, e.id, e.state, e.reason, e.key_id, e.key_version, w.wrapped, " +
+// executionColumns are read by row.execution, from executions e and its
+// key k. They are as many as blobColumns.
+const executionColumns = "e.tenant, e.id, e.state, e.reason, e.key_id, e.key_version, k.wrapped, " +
 	"e.created_at, e.ended_at, e.erased_at, e.blobs, e.bytes"
 
 // execution reads executionColumns from column i on.

@@ -16,9 +16,7 @@ type step struct {
 	e       *executionState
 
 	done         ledger.Committed
-	wraps        [][]any
-	nextWrap     int64
-	keyN         int64 // of the execution's key, if it is new
+	n            int64 // of the execution, if it is new
 	created      int64
 	blobs, bytes int64 // change of what is live
 	erased       []blobd.Ref
@@ -55,22 +53,18 @@ func (s *step) run(ctx context.Context) error {
 
 func (s *step) insertExecution(ctx context.Context) error {
 	c := s.capture
-	s.keyN = s.addWrap(c.Key.Ciphertext)
-	n, err := s.w.exec(ctx, `INSERT INTO executions
-		(tag, tenant, id, state, reason, key_id, key_version, key_n, created_at, blobs, bytes)
-		VALUES (?, ?, ?, ?, 0, ?, ?, ?, ?, 0, 0) ON CONFLICT DO NOTHING`,
-		c.Tag[:], c.Tenant, c.ExecutionID, int64(ledger.ExecutionOpen), c.Key.ID[:], int64(c.Key.Version),
-		s.keyN, c.At.UnixMicro())
-	if err == nil && n == 0 {
+	found, err := s.w.one(ctx, `INSERT INTO executions
+		(tag, tenant, id, state, reason, key_id, key_version, created_at, blobs, bytes)
+		VALUES (?, ?, ?, ?, 0, ?, ?, ?, 0, 0) ON CONFLICT DO NOTHING RETURNING n`, func(r *row) { s.n = r.int(0) },
+		c.Tag[:], c.Tenant, c.ExecutionID, int64(ledger.ExecutionOpen), c.Key.ID[:], int64(c.Key.Version), c.At.UnixMicro())
+	if err != nil {
+		return err
+	}
+	if !found {
 		return refusal{fmt.Errorf("the execution id has another tag: %w", blobd.ErrConflict)}
 	}
+	_, err = s.w.exec(ctx, "INSERT INTO execution_keys (n, wrapped) VALUES (?, ?)", s.n, notNull(c.Key.Ciphertext))
 	return err
-}
-
-func (s *step) addWrap(wrapped []byte) int64 {
-	s.nextWrap++
-	s.wraps = append(s.wraps, []any{s.nextWrap, notNull(wrapped)})
-	return s.nextWrap
 }
 
 // checkKept looks at the rows that parts name because the put found them live.
@@ -96,7 +90,7 @@ func (s *step) checkKept(ctx context.Context) error {
 }
 
 const insertBlob = `INSERT INTO blobs (execution_tag, ref, state, class, kind, content_type, size, sealed_size,
-	step_id, created_at, repeat, key_n, audience)
+	step_id, created_at, repeat, wrapped, audience)
 	VALUES (?, ?, 1, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING`
 
 // putBlob inserts a blob, or answers with the live row that has its repeat tag.
@@ -135,11 +129,10 @@ func (s *step) insert(ctx context.Context, i int) (inserted bool, err error) {
 	c, b := s.capture, &s.capture.Blobs[i]
 	audience := joinHashes(b.Audience)
 	n, err := s.w.exec(ctx, insertBlob, c.Tag[:], b.Ref[:], b.Class, string(b.Kind), b.ContentType, b.Size,
-		b.SealedSize, c.StepID, c.At.UnixMicro(), b.Repeat[:], s.nextWrap+1, orNull(audience))
+		b.SealedSize, c.StepID, c.At.UnixMicro(), b.Repeat[:], notNull(b.WrappedKey), orNull(audience))
 	if err != nil || n == 0 {
 		return false, err
 	}
-	s.addWrap(b.WrappedKey)
 	s.created, s.blobs, s.bytes = s.created+1, s.blobs+1, s.bytes+b.Size
 	s.keptRefs = append(s.keptRefs, b.Ref)
 	s.done.Created[i] = true
@@ -153,17 +146,12 @@ func (s *step) insert(ctx context.Context, i int) (inserted bool, err error) {
 
 // repeatOf returns the row that has a blob's repeat tag, nil if there is none.
 func (s *step) repeatOf(ctx context.Context, b *ledger.NewBlob) (existing *ledger.Blob, err error) {
-	var n int64
-	_, err = s.w.one(ctx, "SELECT "+blobColumns+", ifnull(b.key_n, 0) FROM blobs b LEFT JOIN wraps w ON w.n = b.key_n "+
-		"WHERE b.execution_tag = ? AND b.repeat = ?",
-		func(r *row) { existing, n = r.blob(0), r.int(blobColumnCount) }, s.capture.Tag[:], b.Repeat[:])
+	_, err = s.w.one(ctx, "SELECT "+blobColumns+" FROM blobs b WHERE b.execution_tag = ? AND b.repeat = ?",
+		func(r *row) { existing = r.blob(0) }, s.capture.Tag[:], b.Repeat[:])
 	if err != nil || existing == nil {
 		return nil, err
 	}
 	existing.Maximum = s.known.maximum[class{s.capture.Tenant, existing.Class}]
-	if existing.WrappedKey == nil {
-		existing.WrappedKey = pendingWrap(n, s.wraps, s.batch.wraps)
-	}
 	return existing, nil
 }
 
@@ -192,7 +180,7 @@ func (s *step) keep() {
 	b, c := s.batch, s.capture
 	if s.e.isNew {
 		s.e.isNew, s.e.tenant, s.e.state = false, c.Tenant, ledger.ExecutionOpen
-		s.e.keyID, s.e.keyVersion, s.e.keyN = c.Key.ID, c.Key.Version, s.keyN
+		s.e.keyID, s.e.keyVersion, s.e.n = c.Key.ID, c.Key.Version, s.n
 		b.executions[c.Tag] = s.e
 		b.totals.executions++
 	}
@@ -200,8 +188,6 @@ func (s *step) keep() {
 	b.totals.writes += s.created
 	b.totals.blobs += s.blobs
 	b.totals.bytes += s.bytes
-	b.totals.wraps = s.nextWrap
-	b.wraps = append(b.wraps, s.wraps...)
 	b.entries = append(b.entries, c.Entry)
 	s.keepParts()
 	for _, ref := range s.keptRefs {
@@ -223,9 +209,8 @@ func (s *step) keepParts() {
 		default:
 			ref = append(ref, p.Ref[:]...)
 		}
-		s.totals.parts++
 		s.parts = append(s.parts, []any{
-			c.Tag[:], s.totals.parts, c.StepID, c.Attempt, int64(p.Index), ref, string(p.Kind),
+			c.Tag[:], c.StepID, c.Attempt, int64(p.Index), ref, string(p.Kind),
 			int64(p.Status), c.Provider, c.Model, at,
 		})
 	}

@@ -37,7 +37,10 @@ func TestUnwrapKnownAnswer(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	key := new(blobd.Key)
+	key, err := blobd.KeyFrom(make([]byte, blobd.KeySize))
+	if err != nil {
+		t.Fatal(err)
+	}
 	for i := range key.Bytes() {
 		key.Bytes()[i] = byte(i)
 	}

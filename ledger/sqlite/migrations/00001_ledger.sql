@@ -13,8 +13,6 @@ CREATE TABLE deployment (
     blobs         INTEGER NOT NULL DEFAULT 0, -- live
     bytes         INTEGER NOT NULL DEFAULT 0, -- readable bytes of live blobs
     executions    INTEGER NOT NULL DEFAULT 0, -- not erased
-    parts         INTEGER NOT NULL DEFAULT 0, -- newest sequence number of an attempt record
-    wraps         INTEGER NOT NULL DEFAULT 0, -- newest number of a wrapped key
     head          INTEGER NOT NULL DEFAULT 0, -- newest sequence number of a journal record
     head_evidence INTEGER NOT NULL DEFAULT 0  -- newest evidence entry at that record
 ) STRICT;
@@ -48,35 +46,39 @@ CREATE TABLE tokens (
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX tokens_tenant ON tokens (tenant, id);
 
--- Wrapped keys of executions and blobs live apart from the rows that they belong
--- to. Rows are only appended and then blanked: they never grow and are never
--- deleted, so no page of this table is ever split or merged, and secure_delete
--- leaves no second copy of a key behind in the slack of another page.
-CREATE TABLE wraps (
-    n       INTEGER PRIMARY KEY,
-    wrapped BLOB
-) STRICT;
-
+-- Tables that grow with every put are numbered and appended to, so that a batch
+-- of puts dirties few pages; their indexes have what is looked up.
 CREATE TABLE executions (
-    tag         BLOB    NOT NULL PRIMARY KEY,
+    n           INTEGER PRIMARY KEY,
+    tag         BLOB    NOT NULL UNIQUE,
     tenant      TEXT    NOT NULL,
     id          TEXT    NOT NULL, -- '' for a fence known only by its tag
     state       INTEGER NOT NULL,
     reason      INTEGER NOT NULL,
-    key_id      BLOB,
+    key_id      BLOB,             -- NULL once erased
     key_version INTEGER,
-    key_n       INTEGER,          -- in wraps
     created_at  INTEGER NOT NULL,
     ended_at    INTEGER,
     erased_at   INTEGER,
     blobs       INTEGER NOT NULL, -- live
     bytes       INTEGER NOT NULL  -- readable bytes of live blobs
-) STRICT, WITHOUT ROWID;
+) STRICT;
 CREATE UNIQUE INDEX executions_id ON executions (tenant, id) WHERE id <> '';
 CREATE INDEX executions_newest ON executions (tenant, created_at, tag);
 
+-- Wrapped keys lie in this table and in blobs and nowhere else. secure_delete
+-- zeroes what a page frees; so that nothing hangs on what it does where rows
+-- move from page to page, the rows of both tables never move: they are appended
+-- in the order of their numbers, never deleted, and no update makes one longer.
+-- Whoever changes a statement that updates them keeps that.
+CREATE TABLE execution_keys (
+    n       INTEGER PRIMARY KEY, -- of the execution
+    wrapped BLOB
+) STRICT;
+
 -- A tombstone is state 2 with an empty class.
 CREATE TABLE blobs (
+    n             INTEGER PRIMARY KEY,
     execution_tag BLOB    NOT NULL,
     ref           BLOB    NOT NULL,
     state         INTEGER NOT NULL,
@@ -87,11 +89,11 @@ CREATE TABLE blobs (
     sealed_size   INTEGER NOT NULL,
     step_id       TEXT    NOT NULL,
     created_at    INTEGER NOT NULL,
-    repeat        BLOB,    -- NULL once released
-    key_n         INTEGER, -- in wraps
-    audience      BLOB,    -- hashes of 32 bytes, joined
-    PRIMARY KEY (execution_tag, ref)
-) STRICT, WITHOUT ROWID;
+    repeat        BLOB, -- NULL once released
+    wrapped       BLOB, -- NULL once dropped
+    audience      BLOB  -- hashes of 32 bytes, joined
+) STRICT;
+CREATE UNIQUE INDEX blobs_ref ON blobs (execution_tag, ref);
 CREATE UNIQUE INDEX blobs_repeat ON blobs (execution_tag, repeat) WHERE repeat IS NOT NULL;
 
 CREATE TABLE subjects (
@@ -104,8 +106,8 @@ CREATE INDEX subjects_subject ON subjects (subject);
 
 -- Attempt records. An empty ref is none.
 CREATE TABLE parts (
+    seq           INTEGER PRIMARY KEY,
     execution_tag BLOB    NOT NULL,
-    seq           INTEGER NOT NULL,
     step_id       TEXT    NOT NULL,
     attempt       INTEGER NOT NULL,
     part_index    INTEGER NOT NULL,
@@ -114,13 +116,13 @@ CREATE TABLE parts (
     status        INTEGER NOT NULL,
     provider      TEXT    NOT NULL,
     model         TEXT    NOT NULL,
-    at            INTEGER NOT NULL,
-    PRIMARY KEY (execution_tag, seq)
-) STRICT, WITHOUT ROWID;
+    at            INTEGER NOT NULL
+) STRICT;
 CREATE UNIQUE INDEX parts_once ON parts (execution_tag, step_id, attempt, part_index, ref);
 
+-- No row is ever deleted, so ids never come twice.
 CREATE TABLE evidence (
-    id     INTEGER PRIMARY KEY AUTOINCREMENT,
+    id     INTEGER PRIMARY KEY,
     tenant TEXT    NOT NULL,
     kind   TEXT    NOT NULL,
     at     INTEGER NOT NULL,
@@ -148,7 +150,7 @@ CREATE TABLE free_texts (
 
 -- An erasure's row is also its job.
 CREATE TABLE erasures (
-    seq              INTEGER PRIMARY KEY AUTOINCREMENT,
+    seq              INTEGER PRIMARY KEY,
     id               TEXT    NOT NULL UNIQUE,
     tenant           TEXT    NOT NULL,
     execution_tag    BLOB    NOT NULL,
