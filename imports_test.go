@@ -52,7 +52,7 @@ func table() []place {
 		{"ledger/sqlite/...", driver("ledger"), []string{"modernc.org/sqlite", "github.com/pressly/goose/v3"}},
 		{"ledger/mem", driver("ledger"), nil},
 		{"ledger/faulty", driver("ledger"), nil},
-		{"ledger/ledgertest", driver("ledger"), []string{"*"}},
+		{"ledger/ledgertest", driver("ledger", "ledger/mem"), []string{"*"}},
 
 		{"evidence", contracts, []string{"*"}},
 		{"store", append(slices.Clone(contracts), "evidence"), []string{"*"}},

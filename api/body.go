@@ -157,7 +157,8 @@ func errBody(err error, limit int64) error {
 	return refuse(wire.CodeInvalid, "the body ended before its announced length; nothing was stored")
 }
 
-// allowRead gives a body of up to n bytes its time. A transport without
+// allowRead gives a body of up to n bytes its time. Connections count by the
+// machine's clock, whatever clock the rest goes by; a transport without
 // deadlines has none.
 func (c *call) allowRead(n int64) {
 	if c.r.ContentLength > 0 {

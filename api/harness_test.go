@@ -296,14 +296,6 @@ func (e *env) put(execution, text string, headers ...string) wire.Stored {
 	return s
 }
 
-// Identity lets the core ask for the id without offering one.
-func (l gatedLedger) Identity(ctx context.Context, id string) (ledger.Identity, error) {
-	if id == "" {
-		id = strings.Repeat("0", 32)
-	}
-	return l.Ledger.Identity(ctx, id)
-}
-
 // forget removes an object behind the server's back.
 func (e *env) forget(name string) {
 	e.t.Helper()

@@ -16,6 +16,9 @@ import (
 // rememberFor is how long an answer is kept under an idempotency key.
 const rememberFor = 24 * time.Hour
 
+// longestClaim is far longer than a request that claimed a key can run.
+const longestClaim = time.Minute
+
 // outcome is an answer that can be remembered.
 type outcome struct {
 	Status   int    `json:"status"`
@@ -56,7 +59,7 @@ func (a *API) once(c *call, body []byte, act func(context.Context) (outcome, err
 	}
 	defer seal.Wipe()
 	request.At = a.Now().UTC()
-	first, found, err := a.Ledger.Begin(c.r.Context(), request, request.At.Add(-rememberFor))
+	first, found, err := a.claim(c.r.Context(), request)
 	if err != nil {
 		return err
 	}
@@ -64,6 +67,22 @@ func (a *API) once(c *call, body []byte, act func(context.Context) (outcome, err
 		return c.again(first, request, seal)
 	}
 	return a.actOnce(c, request, seal, act)
+}
+
+// claim claims a key, or returns what is remembered under it. A claim that is
+// older than any request can run was left by a node that ended in between: it
+// is given up, so that the caller's repeat is not refused for a day.
+func (a *API) claim(ctx context.Context, r ledger.Request) (first ledger.Request, found bool, err error) {
+	notBefore := r.At.Add(-rememberFor)
+	first, found, err = a.Ledger.Begin(ctx, r, notBefore)
+	stale := found && first.Status == 0 && first.Body == r.Body && r.At.Sub(first.At) > longestClaim
+	if err != nil || !stale {
+		return first, found, err
+	}
+	if err := a.Ledger.Abandon(ctx, first); err != nil {
+		return first, false, err
+	}
+	return a.Ledger.Begin(ctx, r, notBefore)
 }
 
 // again gives the first answer once more.

@@ -30,7 +30,10 @@ type Fence struct {
 	Entries     []Entry
 }
 
-// Plan counts what a scope holds.
+// Plan counts what a scope holds. Of a whole execution Executions is 1 and Blobs
+// and Bytes are of what is live, or AlreadyErased or NotFound is 1. Of refs each
+// counts once: in Blobs (a row that is erased by it, live or not), AlreadyErased
+// (all, in an erased execution) or NotFound (no row, or collected).
 type Plan struct {
 	Executions    int64
 	Blobs         int64
@@ -39,9 +42,9 @@ type Plan struct {
 	NotFound      int64
 }
 
-// Progress counts what the second half did.
+// Progress counts what the second half did: it is zero until the job says so.
 type Progress struct {
-	KeysDestroyed   int64
+	KeysDestroyed   int64 // blob keys, once Settled
 	ObjectsDeleted  int64
 	VersionsDeleted int64
 	Failed          int64

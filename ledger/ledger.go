@@ -7,7 +7,8 @@
 // and one order on every engine, and that what it says about an absence is
 // definite. It never sees a text, a digest of a text, an unwrapped key or a
 // subject in clear. Evidence entries and journal records are inserted in the
-// transaction of the change that they speak of.
+// transaction of the change that they speak of. Times are kept to the microsecond
+// and come back in UTC. A listing with a limit below 1 is ErrInvalid.
 //
 // Package ledgertest holds every sentence of this contract as a named subtest;
 // each engine passes it.
@@ -47,13 +48,15 @@ type Tenants interface {
 	// ListTenants returns tenants with id > after in byte order.
 	ListTenants(ctx context.Context, after string, limit int) ([]Tenant, error)
 	// SetPolicy replaces the policy of a class. It rewrites no blob: rows keep
-	// start times, and expiry is decided when they are read.
+	// start times, and expiry is decided when they are read. An unknown tenant is
+	// ErrNotFound.
 	SetPolicy(ctx context.Context, p Policy, e Entry) error
 }
 
 // Tokens holds hashed API tokens.
 type Tokens interface {
-	// CreateToken adds a token; an id or hash in use is ErrConflict.
+	// CreateToken adds a token; an id or hash in use is ErrConflict, an unknown
+	// tenant ErrNotFound.
 	CreateToken(ctx context.Context, t Token, e Entry) error
 	// TokenByHash returns a token that was not revoked and is not past its end
 	// by the ledger's clock, or ErrNotFound.
@@ -87,10 +90,11 @@ type Executions interface {
 	// ListExecutions returns a tenant's executions, newest first.
 	ListExecutions(ctx context.Context, q ExecutionQuery) ([]Execution, error)
 	// Records returns an execution's attempt records in log order with the rows
-	// that they name, after a sequence number.
+	// that they name, after a sequence number. Numbers rise, with gaps.
 	Records(ctx context.Context, q RecordQuery) ([]RecordedPart, error)
 	// CloseExecution moves open → closed, ReopenExecution closed → open. Any
-	// other prior state is ErrConflict; ErrErased if erased.
+	// other prior state is ErrConflict; ErrErased if erased; ErrNotFound if there
+	// is no row.
 	CloseExecution(ctx context.Context, tag blobd.ExecutionTag, reason CloseReason, at time.Time, e Entry) (Record, error)
 	ReopenExecution(ctx context.Context, tag blobd.ExecutionTag, at time.Time, e Entry) (Record, error)
 }
@@ -101,7 +105,10 @@ type Erasures interface {
 	// erases the named refs), drops their wrapped keys, inserts the erasure row
 	// (which is the job), the evidence entries and the journal record. For an
 	// execution never seen it inserts the fenced row. Its time does not grow
-	// with the number of blobs. The same id again returns the first answer.
+	// with the number of blobs. The same id again changes nothing and returns the
+	// erasure, as it stands, with its first record; with another scope it is
+	// ErrConflict, and so is an execution of another tenant. The record names the
+	// refs that ErasedRefs tells, which may be none.
 	Fence(ctx context.Context, f Fence) (Erasure, Record, error)
 	// Plan counts what a fence of this scope would erase, and changes nothing.
 	Plan(ctx context.Context, s EraseScope) (Plan, error)
@@ -111,6 +118,7 @@ type Erasures interface {
 	ListErasures(ctx context.Context, q ErasureQuery) ([]Erasure, error)
 	// ErasedRefs returns the refs whose rows an erasure of refs erased, or found
 	// erased; never one without a row, whose object may belong to a put on its way.
+	// They come in byte order, each once; an unknown erasure is ErrNotFound.
 	ErasedRefs(ctx context.Context, erasureID string) ([]blobd.Ref, error)
 }
 
@@ -125,22 +133,26 @@ type Jobs interface {
 	// Renew extends a lease; a stale one is ErrConflict.
 	Renew(ctx context.Context, l Lease, until time.Time) error
 	// Tombstone turns up to limit rows of the erasure's scope into tombstones
-	// without content facts, and reports how many rows are left.
+	// without content facts and subjects, and reports how many rows are left. A
+	// whole execution's tombstones release their repeat tags; refs erased in a
+	// living execution keep theirs. Collected rows are no blobs and stay.
 	Tombstone(ctx context.Context, l Lease, limit int) (left int, err error)
 	// Finish moves the job to erased at at. It is ErrConflict when the lease is
-	// stale, when rows are left, or while an earlier erasure that covers the
-	// same scope has not finished.
+	// stale, when rows are left, or while an earlier erasure of the whole
+	// execution, or of a ref that this one names too, has not finished.
 	Finish(ctx context.Context, l Lease, p Progress, at time.Time, e []Entry) error
 }
 
 // Journal is the outbox of records that must also lie outside the ledger.
 type Journal interface {
 	// Mark inserts a high-water record if anything was written since the last
-	// record of any kind, else it returns the zero record.
+	// record of any kind, else it returns the zero record. Written is what has
+	// evidence: leases, published records and remembered requests do not count.
 	Mark(ctx context.Context, at time.Time) (Record, error)
 	// Unpublished returns records not yet published, oldest first.
 	Unpublished(ctx context.Context, limit int) ([]Record, error)
-	// Published notes that records lie in the journal.
+	// Published notes that records lie in the journal; an unknown number is
+	// ErrNotFound, and then none is noted.
 	Published(ctx context.Context, seqs []int64) error
 	// Head returns the newest record, or the zero record.
 	Head(ctx context.Context) (Record, error)
@@ -149,7 +161,11 @@ type Journal interface {
 	// Replay applies records that this ledger lost, in order, each once, under
 	// their own sequence numbers; new records come after them. A record of this
 	// ledger that was never published and has one of their numbers gets a new
-	// one behind them.
+	// one behind them. What is closed, reopened or revoked and has no row any
+	// more is left out; fences and erased refs need no row, and their erasures
+	// run again, due at once. It is all or nothing: ErrInvalid for records out of
+	// order or of an unknown kind, ErrConflict where the ledger published another
+	// record under a number.
 	Replay(ctx context.Context, rs []Record) error
 }
 
@@ -158,7 +174,8 @@ type Deployment interface {
 	// Identity returns the deployment's row; on an empty ledger it inserts one
 	// with id (16 random bytes, lowercase hex) first.
 	Identity(ctx context.Context, id string) (Identity, error)
-	// ConfirmIdentity notes that the store holds the identity object.
+	// ConfirmIdentity notes that the store holds the identity object; without an
+	// identity it is ErrNotFound.
 	ConfirmIdentity(ctx context.Context) error
 	// SetRecovery moves the recovery state.
 	SetRecovery(ctx context.Context, s RecoveryState, e Entry) error
@@ -171,9 +188,11 @@ type Requests interface {
 	// Begin claims a key, or returns what is there. Entries older than notBefore
 	// are as if absent.
 	Begin(ctx context.Context, r Request, notBefore time.Time) (existing Request, found bool, err error)
-	// Complete stores the answer of a claimed key.
+	// Complete stores the answer, with a status, of a claimed key that still runs
+	// with the same body; anything else there is ErrConflict.
 	Complete(ctx context.Context, r Request) error
-	// Abandon forgets a claimed key whose request failed before it acted.
+	// Abandon forgets a claimed key whose request failed before it acted;
+	// ErrConflict as for Complete.
 	Abandon(ctx context.Context, r Request) error
 }
 
@@ -193,7 +212,8 @@ type Maintenance interface {
 	// a ref that has a row, in any state, is left as it is. It returns how many
 	// rows were inserted.
 	EnterMissing(ctx context.Context, objects []Position, at time.Time) (int, error)
-	// AcceptLoss moves missing or live → lost; any other state is ErrConflict.
+	// AcceptLoss moves missing or live → lost and releases the repeat tag; any
+	// other state and an erased execution are ErrConflict, no row is ErrNotFound.
 	AcceptLoss(ctx context.Context, tag blobd.ExecutionTag, ref blobd.Ref, at time.Time, e Entry) error
 	// Collect inserts a row in state collected for an object without a row, so
 	// that a late commit of that ref conflicts. A row in any state is ErrConflict.

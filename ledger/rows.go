@@ -113,15 +113,16 @@ type View struct {
 // Capture is one commit of a put or of a model call's parts.
 //
 // Commit checks, in this order, and inserts nothing on an error:
-// an erased execution is ErrErased; a closed one ErrClosed or ErrRestricted; a
-// new execution whose key is wrapped by a version older than the tenant's
-// minimum is ErrConflict; an execution that has another key than Key is
-// *KeyConflict; a blob whose repeat tag has an
-// erased row is ErrBlobErased (*RefsError); a ref in use is ErrConflict, and so
-// is a part that names a row that is not live any more.
-// A blob whose repeat tag has a live row that has not expired is not inserted:
-// that row is the answer. If that row has expired it becomes superseded and the
-// blob is inserted.
+// an erased execution is ErrErased; a closed one ErrClosed or ErrRestricted; an
+// unknown tenant is ErrNotFound; a new execution whose key is wrapped by a
+// version older than the tenant's minimum is ErrConflict; an execution that has
+// another key than Key is *KeyConflict; a blob whose repeat tag has an erased row
+// is ErrBlobErased (*RefsError with the refs of those rows); a ref in use is
+// ErrConflict, and so is a part that names a row that is not live any more.
+// A blob whose repeat tag has a live row that has not expired at At is not
+// inserted: that row is the answer. If that row has expired it becomes
+// superseded and the blob is inserted. Subjects are added to every row that the
+// capture inserts, answers with or names.
 type Capture struct {
 	Tenant      string
 	Tag         blobd.ExecutionTag
@@ -142,7 +143,7 @@ type Capture struct {
 // live) is named by Ref alone in its Part and is not among the new blobs.
 type NewBlob struct {
 	Ref         blobd.Ref
-	Class       string
+	Class       string // never empty
 	Kind        blobd.Kind
 	ContentType string
 	Size        int64
@@ -270,7 +271,7 @@ type Request struct {
 type Stats struct {
 	Blobs, Executions, Bytes int64 // live
 	ErasuresOpen             int64
-	OldestErasureDue         time.Time
+	OldestErasureDue         time.Time // when the open job that is due first is to run
 	JournalUnpublished       int64
 	WALBytes                 int64 // SQLite only
 }

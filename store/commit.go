@@ -167,6 +167,10 @@ func (d *draft) repeats(known bool) [][32]byte {
 // judge applies the table "States and answers" to what the ledger said: erased
 // before closed, and what is live and not expired is the answer.
 func (d *draft) judge(view ledger.View) error {
+	x := view.Execution
+	if x != nil && x.State == ledger.ExecutionErased {
+		return blobd.ErrErased
+	}
 	for i, t := range d.texts {
 		t.row, t.erased = nil, false
 		if i >= len(view.Blobs) || view.Blobs[i] == nil {
@@ -182,10 +186,10 @@ func (d *draft) judge(view ledger.View) error {
 			return &blobd.RefsError{Refs: []blobd.Ref{view.Blobs[i].Ref}, Err: blobd.ErrBlobErased}
 		}
 	}
-	if view.Execution == nil || view.Execution.State == ledger.ExecutionOpen {
+	switch {
+	case x == nil || x.State == ledger.ExecutionOpen:
 		return nil
-	}
-	if view.Execution.CloseReason == ledger.ClosedRestricted {
+	case x.CloseReason == ledger.ClosedRestricted:
 		return blobd.ErrRestricted
 	}
 	return blobd.ErrClosed

@@ -255,6 +255,35 @@ func TestLateObjectWriteIsDeleted(t *testing.T) {
 
 func isJournal(name string) bool { return len(name) > 8 && name[:8] == "journal/" }
 
+// TestFenceBetweenStepsOfAPut: a fence that falls between any two steps of a put
+// refuses it in the same words, and leaves nothing readable.
+func TestFenceBetweenStepsOfAPut(t *testing.T) {
+	n := memParts(t).start(t)
+	n.mustPut(t, run, seed)
+	var calls []call
+	cold := n.parts.start(t)
+	cold.onCall(func(c call) { calls = append(calls, c) })
+	cold.mustPut(t, run, runText)
+	for _, at := range calls {
+		t.Run("before "+at.String(), func(t *testing.T) {
+			p := memParts(t)
+			p.start(t).mustPut(t, run, seed)
+			n, other := p.start(t), p.start(t)
+			n.onCall(func(c call) {
+				if c == at {
+					other.mustErase(t, run)
+				}
+			})
+			_, err := n.putText(t.Context(), run, runText)
+			wantErr(t, err, blobd.ErrErased)
+			other.runJobs(t)
+			if left := other.sealedObjects(t, run); len(left) != 0 {
+				t.Errorf("%d objects are left", len(left))
+			}
+		})
+	}
+}
+
 // TestLateCommitOfACollectedObject: the collector never lets a late commit
 // acknowledge what is gone: the put starts again and keeps its text.
 func TestLateCommitOfACollectedObject(t *testing.T) {

@@ -57,7 +57,8 @@ func (s *Store) Heal() {
 }
 
 // OnCall sets a function that is called before each operation acts, with the
-// object's name or the scope's prefix; it may block.
+// object's name, the scope's prefix or its first name. It may block: that is how
+// a call is held until a test releases it.
 func (s *Store) OnCall(f func(op, name string)) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -128,8 +129,8 @@ func (s *Store) Check(ctx context.Context) error {
 }
 
 func nameOf(scope backends.Scope) string {
-	if scope.Prefix != "" {
-		return scope.Prefix
+	if scope.Prefix == "" && len(scope.Names) > 0 {
+		return scope.Names[0]
 	}
-	return scope.Names[0]
+	return scope.Prefix
 }

@@ -157,26 +157,32 @@ func (s *Store) erasePage(ctx context.Context, page []named, total *backends.Era
 	for _, n := range page {
 		bySegment[n.segment] = append(bySegment[n.segment], n)
 	}
+	names := make(map[string]bool)
+	defer func() { total.Objects += len(names) }()
 	for _, id := range slices.Sorted(maps.Keys(bySegment)) {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		if err := s.eraseIn(id, bySegment[id], total); err != nil {
+		died, err := s.eraseIn(id, bySegment[id])
+		if err != nil {
 			return err
+		}
+		total.Versions += len(died)
+		for _, n := range died {
+			names[n.name] = true
 		}
 	}
 	return nil
 }
 
-// eraseIn erases records of one segment.
-func (s *Store) eraseIn(id segmentID, records []named, total *backends.Erased) error {
+// eraseIn erases records of one segment and returns those that were there.
+func (s *Store) eraseIn(id segmentID, records []named) ([]named, error) {
 	f, err := s.openSegment(id, os.O_RDWR)
 	if errors.Is(err, os.ErrNotExist) {
-		// Another erasure removed the file, or it is lost: nothing can be read.
-		return s.index.remove(records, map[segmentID]int64{id: 0})
+		return nil, s.removedBefore(records)
 	}
 	if err != nil {
-		return err
+		return nil, err
 	}
 	slices.SortFunc(records, func(a, b named) int { return cmp.Compare(a.offset, b.offset) })
 	e := eraser{file: f, segment: id, zeros: s.zeros, buffer: make([]byte, 256<<10)}
@@ -185,25 +191,31 @@ func (s *Store) eraseIn(id segmentID, records []named, total *backends.Erased) e
 		err = closeErr
 	}
 	if err != nil {
-		return err
+		return nil, err
 	}
 	if err := s.index.remove(records, map[segmentID]int64{id: int64(len(died))}); err != nil {
-		return err
+		return nil, err
 	}
-	count(total, died)
 	if s.index.seemsEmpty(id) {
-		return s.dropIfEmpty(id)
+		err = s.dropIfEmpty(id)
 	}
-	return nil
+	return died, err
 }
 
-func count(total *backends.Erased, died []named) {
-	total.Versions += len(died)
-	names := make(map[string]bool, len(died))
-	for _, n := range died {
-		names[n.name] = true
+// removedBefore is nil if another erasure removed the segment of records after
+// they were looked up. A file that is lost otherwise may come back, so nothing
+// is proved by it.
+func (s *Store) removedBefore(records []named) error {
+	for _, n := range records {
+		f := found{}
+		if err := s.lost(n, &f, os.ErrNotExist); err != nil {
+			return err
+		}
+		if f.fate != dead {
+			return fmt.Errorf("%s is lost: %w", n.segment.path(), blobd.ErrCorrupt)
+		}
 	}
-	total.Objects += len(names)
+	return nil
 }
 
 // dropIfEmpty removes a segment that holds no live record and is not written. It

@@ -148,11 +148,8 @@ func (r *recovery) run(h segmentHeader) error {
 	if err := walk(r.file, r.id, r.end, r.step); err != nil {
 		return err
 	}
-	if r.gap.isGap {
-		if err := r.file.Truncate(r.end); err != nil {
-			return err
-		}
-		r.changed = true
+	if err := r.closeTail(); err != nil {
+		return err
 	}
 	if !h.whole && r.records > 0 {
 		if _, err := r.file.WriteAt(encodeSegmentHeader(r.id), 0); err != nil {
@@ -166,6 +163,24 @@ func (r *recovery) run(h segmentHeader) error {
 		}
 	}
 	r.store.index.settle(r.id, r.end, h.erasures, r.damage)
+	return nil
+}
+
+// closeTail decides about what lies behind the last record: zeros written ahead,
+// a batch that was torn, or damage.
+func (r *recovery) closeTail() error {
+	switch {
+	case !r.gap.isGap:
+		return nil
+	case !r.closed:
+		r.changed = true
+		return r.file.Truncate(r.end)
+	case !r.gap.zero:
+		if err := r.damaged(damage{r.gap.from, r.gap.to}); err != nil {
+			return err
+		}
+	}
+	r.end = r.gap.to
 	return nil
 }
 

@@ -75,23 +75,37 @@ type worker struct {
 	took   []time.Duration
 }
 
+// prepare makes every client's operation and then connects all of them anew:
+// while one client prepares, a server may close the others' idle connections.
 func prepare(ctx context.Context, cell Cell) ([]*worker, error) {
 	var clients []*worker
 	for i := range cell.Clients {
-		conn, err := cell.Driver(ctx, cell.Addr)
+		op, err := cell.operation(ctx, i)
 		if err != nil {
-			return clients, err
+			return nil, fmt.Errorf("prepare client %d: %w", i, err)
 		}
-		c := &worker{number: i, conn: conn}
-		clients = append(clients, c)
-		if c.op, err = cell.New(ctx, i, conn); err != nil {
-			return clients, fmt.Errorf("prepare client %d: %w", i, err)
+		clients = append(clients, &worker{number: i, op: op})
+	}
+	deadline := time.Now().Add(cell.Warmup + cell.Duration + time.Minute)
+	for i, c := range clients {
+		var err error
+		if c.conn, err = cell.Driver(ctx, cell.Addr); err != nil {
+			return clients[:i], err
 		}
-		if err := conn.SetDeadline(time.Now().Add(cell.Warmup + cell.Duration + time.Minute)); err != nil {
-			return clients, err
+		if err := c.conn.SetDeadline(deadline); err != nil {
+			return clients[:i+1], err
 		}
 	}
 	return clients, nil
+}
+
+func (cell Cell) operation(ctx context.Context, client int) (Op, error) {
+	conn, err := cell.Driver(ctx, cell.Addr)
+	if err != nil {
+		return nil, err
+	}
+	defer conn.Close()
+	return cell.New(ctx, client, conn)
 }
 
 // loop repeats the operation until to. An operation counts when it ran wholly

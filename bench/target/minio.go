@@ -32,6 +32,7 @@ const (
 type MinIO struct {
 	*Process
 	client *minio.Client
+	filled map[int][]stored // by client; one goroutine prepares at a time
 }
 
 // FindMinIO returns the path of a MinIO binary: given, else $MINIO_BIN, else
@@ -67,7 +68,7 @@ func StartMinIO(ctx context.Context, binary, dir string) (*MinIO, error) {
 		return nil, err
 	}
 	p.Addr = addr
-	m := &MinIO{Process: p}
+	m := &MinIO{Process: p, filled: make(map[int][]stored)}
 	if err := m.prepare(ctx); err != nil {
 		err = fmt.Errorf("minio: %w; its log ends: %s", err, p.tail())
 		_ = p.Stop()
@@ -121,9 +122,19 @@ func (m *MinIO) Put(ctx context.Context, seed uint64, client int, _ load.Client)
 
 // Get reads what the client stored before, one object after the other.
 func (m *MinIO) Get(ctx context.Context, client int, c load.Client) (load.Op, error) {
-	bodies := clientBodies(client)
-	all := make([]stored, len(bodies))
-	for i, body := range bodies {
+	if m.filled[client] == nil {
+		all, err := m.fill(ctx, client, c)
+		if err != nil {
+			return nil, err
+		}
+		m.filled[client] = all
+	}
+	return getOp(m.filled[client]), nil
+}
+
+func (m *MinIO) fill(ctx context.Context, client int, c load.Client) ([]stored, error) {
+	var all []stored
+	for i, body := range clientBodies(client) {
 		name := fmt.Sprintf("read-%d/%d", client, i)
 		put, err := m.sign(ctx, http.MethodPut, name)
 		if err != nil {
@@ -140,9 +151,9 @@ func (m *MinIO) Get(ctx context.Context, client int, c load.Client) (load.Op, er
 		if err != nil {
 			return nil, err
 		}
-		all[i] = stored{get, body}
+		all = append(all, stored{get, body})
 	}
-	return getOp(all), nil
+	return all, nil
 }
 
 // sign returns a presigned request.

@@ -74,7 +74,9 @@ func writeSecret(path, line string) (err error) {
 	return syncDir(filepath.Dir(path))
 }
 
-// makeFolder makes dir (0700) and what is missing above it, durably.
+// makeFolder makes dir (0700) and what is missing above it, durably. An empty
+// folder that is there already is closed to others; one that holds something is
+// left as it is, and refused later if others may use it.
 func makeFolder(dir string) error {
 	dir, err := filepath.Abs(dir)
 	if err != nil {
@@ -93,6 +95,15 @@ func makeFolder(dir string) error {
 	}
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return err
+	}
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return err
+	}
+	if len(entries) == 0 {
+		if err := os.Chmod(dir, 0o700); err != nil {
+			return err
+		}
 	}
 	for _, p := range parents {
 		if err := syncDir(p); err != nil {

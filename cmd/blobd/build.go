@@ -30,7 +30,7 @@ import (
 const (
 	ledgerFile  = "ledger.db"
 	keyringFile = "keyring.json"
-	objectsDir  = "objects"
+	objectsDir  = "blobs"
 	tokenFile   = "admin.token"
 )
 

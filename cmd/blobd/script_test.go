@@ -223,23 +223,30 @@ func modeScript(ts *testscript.TestScript, neg bool, args []string) {
 	}
 }
 
-// damageScript: damage DIR overwrites the second half of every segment file of
-// a stopped server's store with zeros.
+// damageScript: damage DIR flips one byte inside every sealed blob that lies in
+// the files of a stopped server's store.
 func damageScript(ts *testscript.TestScript, neg bool, args []string) {
+	const magic, inside = "BLOBSEAL", 100
 	damaged := 0
 	ts.Check(filepath.WalkDir(ts.MkAbs(args[0]), func(path string, d os.DirEntry, err error) error {
-		if err != nil || d.IsDir() || !strings.Contains(d.Name(), "seg") {
+		if err != nil || d.IsDir() {
 			return err
 		}
 		b, err := os.ReadFile(path)
 		if err != nil {
 			return err
 		}
-		damaged++
-		clear(b[len(b)/2:])
-		return os.WriteFile(path, b, 0o600)
+		for at := 0; ; {
+			i := bytes.Index(b[at:], []byte(magic))
+			if i < 0 {
+				return os.WriteFile(path, b, 0o600)
+			}
+			at += i + inside
+			b[at] ^= 1
+			damaged++
+		}
 	}))
 	if neg || damaged == 0 {
-		ts.Fatalf("no segment in %s", args[0])
+		ts.Fatalf("no sealed blob in %s", args[0])
 	}
 }

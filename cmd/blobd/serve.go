@@ -9,6 +9,8 @@ import (
 	"net"
 	"net/http"
 	"net/http/pprof"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/cenkalti/backoff/v5"
@@ -45,13 +47,17 @@ func (s serveCmd) Run(a *app) error {
 		return err
 	}
 	log := a.log(cfg.LogLevel)
+	if slices.ContainsFunc(a.environ, func(v string) bool { return strings.HasPrefix(v, "OTEL_") }) {
+		log.Warn("OTEL_ variables are ignored: no traces are exported in this version")
+	}
 	err = serve(a.ctx, cfg, log, func(url string) {
 		fmt.Fprintf(a.stdout, "listening on %s\n", url)
 	})
-	if err != nil {
-		log.Error("ended", "error", err)
+	if err == nil || a.ctx.Err() != nil && errors.Is(err, context.Canceled) {
+		return nil
 	}
-	return err
+	log.Error("ended", "error", err)
+	return status(exitError)
 }
 
 // serve runs the service until ctx ends, and ends it in order: refuse to be

@@ -179,6 +179,27 @@ func TestWriteSecretReplaces(t *testing.T) {
 	}
 }
 
+func TestMakeFolderClosesOnlyWhatIsEmpty(t *testing.T) {
+	mode := func(path string) os.FileMode {
+		info, err := os.Stat(path)
+		must(t, err)
+		return info.Mode().Perm()
+	}
+	dir := t.TempDir()
+	deep, empty, used := filepath.Join(dir, "a", "b"), filepath.Join(dir, "empty"), filepath.Join(dir, "used")
+	for _, d := range []string{empty, used} {
+		must(t, os.Mkdir(d, 0o755))
+		must(t, os.Chmod(d, 0o755))
+	}
+	must(t, os.WriteFile(filepath.Join(used, "file"), nil, 0o644))
+	for path, want := range map[string]os.FileMode{deep: 0o700, empty: 0o700, used: 0o755} {
+		must(t, makeFolder(path))
+		if got := mode(path); got != want {
+			t.Errorf("%s: mode %o, want %o", path, got, want)
+		}
+	}
+}
+
 // run is the program: a test calls it like any other caller.
 func TestRunReturnsCodes(t *testing.T) {
 	for _, c := range []struct {

@@ -188,6 +188,10 @@ func commitSentences() []sentence {
 			}
 			c.Key.Version = 3
 			e.commit(c)
+			again := capture(1, at(1), newBlob(2))
+			again.Tenant, again.Key.Version = "beta", 2 // the same key, as an older view has it
+			e.commit(again)
+			e.equal("version", e.lookup(1, refOf(2)).Execution.Key.Version, uint32(3))
 		}},
 		{"another key than the execution's is a key conflict with the winner", func(e *env) {
 			e.put(1, 1)
@@ -275,7 +279,8 @@ func commitSentences() []sentence {
 			mixed.Blobs = []ledger.NewBlob{newBlob(2)}
 			e.refusedCommit(mixed, blobd.ErrConflict)
 			e.fence(fenceOf(1, 1, refOf(1)))
-			e.refusedCommit(mixed, blobd.ErrBlobErased)
+			e.refusedCommit(mixed, blobd.ErrConflict)
+			e.refusedCommit(retained(1, at(3), refOf(1)), blobd.ErrConflict)
 		}},
 		{"the evidence of a put is inserted with it", func(e *env) {
 			c := capture(1, start, newBlob(1))

@@ -195,9 +195,9 @@ func fenceOfRefsSentences() []sentence {
 			e.equal("stats", []int64{e.stats().Blobs, e.stats().Bytes}, []int64{1, size(2)})
 			e.put(1, 4)
 		}},
-		{"the record names the refs", func(e *env) {
+		{"the record names the refs that have a row", func(e *env) {
 			e.commit(capture(1, start, newBlob(1), newBlob(2)))
-			_, r := e.fence(fenceOf(1, 1, refOf(2), refOf(1), refOf(2)))
+			_, r := e.fence(fenceOf(1, 1, refOf(2), refOf(9), refOf(1), refOf(2)))
 			e.equal("record", r, ledger.Record{
 				Seq: 1, Kind: ledger.RecordErase, At: at(10), Tenant: tenant, Tag: tagOf(1),
 				Refs: sortedRefs(refOf(1), refOf(2)), ErasureID: erasureID(1), Writes: 2,
@@ -227,9 +227,13 @@ func fenceOfRefsSentences() []sentence {
 			e.equal("a collected row stays", e.state(1, 8), ledger.BlobCollected)
 		}},
 		{"refs of an execution never seen are not found, and it is not fenced", func(e *env) {
-			got, _ := e.fence(fenceOf(1, 1, refOf(1), refOf(2)))
+			got, r := e.fence(fenceOf(1, 1, refOf(1), refOf(2)))
 			e.equal("plan", got.Plan, ledger.Plan{NotFound: 2})
-			e.put(1, 3)
+			e.equal("of refs", got.OfRefs, true)
+			e.equal("record", []any{r.Kind, len(r.Refs)}, []any{ledger.RecordErase, 0})
+			e.put(1, 1)
+			e.finish(e.claim())
+			e.equal("state", e.state(1, 1), ledger.BlobLive)
 		}},
 		{"refs of an erased execution are already erased", func(e *env) {
 			e.put(1, 1)
@@ -273,12 +277,22 @@ func erasureSentences() []sentence {
 			_, err = e.ErasedRefs(e.ctx, erasureID(2))
 			e.refused(err, blobd.ErrNotFound)
 		}},
-		{"the refs that an erasure names are all told, with or without a row", func(e *env) {
-			e.put(1, 1)
-			e.fence(fenceOf(1, 1, refOf(9), refOf(1)))
-			refs, err := e.ErasedRefs(e.ctx, erasureID(1))
+		{"the refs that it erased or found erased are told, never one without a row", func(e *env) {
+			e.commit(capture(1, start, newBlob(1), newBlob(2)))
+			e.must(e.Collect(e.ctx, position(1, 8), start))
+			e.fence(fenceOf(1, 1, refOf(1)))
+			e.fence(fenceOf(2, 1, refOf(9), refOf(8), refOf(2), refOf(1)))
+			refs, err := e.ErasedRefs(e.ctx, erasureID(2))
 			e.must(err)
-			e.equal("refs", refs, sortedRefs(refOf(1), refOf(9)))
+			e.equal("refs", refs, sortedRefs(refOf(1), refOf(2)))
+		}},
+		{"of an erased execution it tells the refs that have a row", func(e *env) {
+			e.put(1, 1)
+			e.fence(fenceOf(1, 1))
+			e.fence(fenceOf(2, 1, refOf(1), refOf(9)))
+			refs, err := e.ErasedRefs(e.ctx, erasureID(2))
+			e.must(err)
+			e.equal("refs", refs, refsOf(1, 2))
 		}},
 		{"an erasure of an execution names no refs", func(e *env) {
 			e.fence(fenceOf(1, 1))

@@ -234,6 +234,28 @@ func replaySentences() []sentence {
 			e.finish(first)
 			e.finish(second)
 		}},
+		{"a record of refs that found no row never fences the execution", func(e *env) {
+			e.put(1, 1)
+			e.replay(ledger.Record{
+				Seq: 4, Kind: ledger.RecordErase, At: at(2), Tenant: tenant, Tag: tagOf(1), ErasureID: erasureID(1), Writes: 9,
+			})
+			e.equal("state", e.summary(1).State, ledger.ExecutionOpen)
+			e.equal("blob", e.state(1, 1), ledger.BlobLive)
+			e.finish(e.claim())
+			e.equal("of refs", e.erasure(erasureID(1)).OfRefs, true)
+			e.equal("blob", e.state(1, 1), ledger.BlobLive)
+		}},
+		{"refs of an erased execution stay as they are", func(e *env) {
+			e.put(2, 2)
+			e.fence(fenceOf(7, 2))
+			r := lost()[2]
+			r.Seq = 9
+			e.replay(r)
+			e.equal("no row was made up", e.state(2, 8), ledger.BlobState(0))
+			refs, err := e.ErasedRefs(e.ctx, r.ErasureID)
+			e.must(err)
+			e.equal("refs", refs, refsOf(2, 3))
+		}},
 		{"a fence that was replayed answers its id again", func(e *env) {
 			e.replay(lost()[:2]...)
 			f := fenceOf(1, 1)
@@ -241,7 +263,37 @@ func replaySentences() []sentence {
 			e.equal("record", r, lost()[1])
 			e.equal("fenced at", got.FencedAt, at(2))
 		}},
-		{"another record under a used number is a conflict and nothing is applied", func(e *env) {
+		{"a record that was never published gives way and gets a number behind them", func(e *env) {
+			e.put(1, 1)
+			e.put(4, 4)
+			e.put(3, 5)
+			var own []ledger.Record
+			for i := range 4 { // numbers 1 to 4; 3 and 4 stand in the way
+				_, r := e.fence(fenceOf(20+i, 20+i))
+				own = append(own, r)
+			}
+			e.must(e.Published(e.ctx, []int64{1, 2}))
+			e.replay(lost()...)
+			for _, r := range lost() {
+				e.equal("has a lost record", e.has(r), true)
+			}
+			e.equal("has its old number", []bool{e.has(own[2]), e.has(own[3])}, []bool{false, false})
+			waiting := e.unpublished()
+			e.equal("waiting", len(waiting), 2)
+			for i, r := range waiting {
+				want := own[2+i]
+				want.Seq, want.Writes = int64(9+i), 10
+				e.equal("renumbered", r, want)
+				_, again := e.fence(fenceOf(22+i, 22+i))
+				e.equal("the erasure's record", again, r)
+			}
+			e.equal("head", e.head(), waiting[1])
+			_, again := e.fence(fenceOf(1, 1))
+			e.equal("a replayed erasure's record", again, lost()[1])
+			e.replay(lost()...)
+			e.equal("a second replay", e.unpublished(), waiting)
+		}},
+		{"another record under a published number is a conflict and nothing is applied", func(e *env) {
 			e.put(1, 1)
 			e.put(3, 4)
 			e.replay(lost()[3])

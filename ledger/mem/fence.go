@@ -27,25 +27,28 @@ func sorted(refs []blobd.Ref) []blobd.Ref {
 }
 
 // plan counts what a scope holds, and lists the rows of named refs that a fence
-// would erase.
-func (l *Ledger) plan(s ledger.EraseScope) (p ledger.Plan, rows []*ledger.Blob, err error) {
+// would erase, and the refs whose rows it would erase or find erased.
+func (l *Ledger) plan(s ledger.EraseScope, ofRefs bool) (
+	p ledger.Plan, rows []*ledger.Blob, named []blobd.Ref, err error,
+) {
 	e := l.executions[s.Tag]
 	if e != nil && e.Tenant != s.Tenant {
-		return p, nil, fmt.Errorf("the execution is another tenant's: %w", blobd.ErrConflict)
+		return p, nil, nil, fmt.Errorf("the execution is another tenant's: %w", blobd.ErrConflict)
 	}
 	erased := e != nil && e.State == ledger.ExecutionErased
-	refs := sorted(s.Refs)
 	switch {
-	case len(refs) > 0 && erased:
-		p.AlreadyErased = int64(len(refs))
-	case len(refs) > 0:
-		for _, ref := range refs {
+	case ofRefs:
+		for _, ref := range sorted(s.Refs) {
 			row := l.blobs[ledger.Position{Tag: s.Tag, Ref: ref}]
+			isBlob := row != nil && row.State != ledger.BlobCollected
+			if isBlob {
+				named = append(named, ref)
+			}
 			switch {
-			case row == nil || row.State == ledger.BlobCollected:
-				p.NotFound++
-			case row.State == ledger.BlobErased:
+			case erased || isBlob && row.State == ledger.BlobErased:
 				p.AlreadyErased++
+			case !isBlob:
+				p.NotFound++
 			default:
 				rows = append(rows, row)
 				p.Blobs, p.Bytes = p.Blobs+1, p.Bytes+row.Size
@@ -58,7 +61,7 @@ func (l *Ledger) plan(s ledger.EraseScope) (p ledger.Plan, rows []*ledger.Blob, 
 	default:
 		p = ledger.Plan{Executions: 1, Blobs: e.Blobs, Bytes: e.Bytes}
 	}
-	return p, rows, nil
+	return p, rows, named, nil
 }
 
 // Plan implements ledger.Erasures.
@@ -67,7 +70,7 @@ func (l *Ledger) Plan(ctx context.Context, s ledger.EraseScope) (ledger.Plan, er
 		return ledger.Plan{}, err
 	}
 	defer l.mu.Unlock()
-	p, _, err := l.plan(s)
+	p, _, _, err := l.plan(s, len(s.Refs) > 0)
 	if err != nil {
 		return ledger.Plan{}, refuse("plan", err)
 	}
@@ -90,7 +93,7 @@ func (l *Ledger) Fence(ctx context.Context, f ledger.Fence) (ledger.Erasure, led
 		}
 		return first.Erasure, first.first, nil
 	}
-	e, err := l.fence(f, false)
+	e, err := l.fence(f, len(f.Scope.Refs) > 0, false)
 	if err != nil {
 		return ledger.Erasure{}, ledger.Record{}, refuse("fence", err)
 	}
@@ -115,27 +118,26 @@ func (l *Ledger) erasure(id string) *erasure {
 
 // fence erases a scope and adds the erasure. A replayed one also enters
 // tombstones for refs whose rows were lost.
-func (l *Ledger) fence(f ledger.Fence, replayed bool) (*erasure, error) {
-	plan, rows, err := l.plan(f.Scope)
+func (l *Ledger) fence(f ledger.Fence, ofRefs, replayed bool) (*erasure, error) {
+	plan, rows, named, err := l.plan(f.Scope, ofRefs)
 	if err != nil {
 		return nil, err
 	}
-	refs := sorted(f.Scope.Refs)
-	if len(refs) > 0 {
+	if ofRefs {
 		l.eraseRows(f.Scope.Tag, rows)
 		if replayed {
-			l.enterErased(f, refs)
+			named = append(named, l.enterErased(f)...)
 		}
 	} else if err := l.fenceExecution(f); err != nil {
 		return nil, err
 	}
 	e := &erasure{
 		Erasure: ledger.Erasure{
-			ID: f.ID, Scope: f.Scope, OfRefs: len(refs) > 0, State: ledger.ErasureRunning, Plan: plan,
+			ID: f.ID, Scope: f.Scope, OfRefs: ofRefs, State: ledger.ErasureRunning, Plan: plan,
 			RequestedBy: f.RequestedBy, Reason: f.Reason, LegalBasis: f.LegalBasis, Regime: f.Regime,
 			ExternalRef: f.ExternalRef, ReceivedAt: kept(f.ReceivedAt), DueAt: kept(f.DueAt), FencedAt: kept(f.At),
 		},
-		refs: refs, runAt: f.RunAt.UnixMicro(),
+		refs: sorted(named), runAt: f.RunAt.UnixMicro(),
 	}
 	e.Scope.Refs = nil
 	l.erasures = append(l.erasures, e)
@@ -170,16 +172,19 @@ func (l *Ledger) eraseRows(tag blobd.ExecutionTag, rows []*ledger.Blob) {
 	}
 }
 
-func (l *Ledger) enterErased(f ledger.Fence, refs []blobd.Ref) {
+// enterErased enters tombstones for refs without a row, and returns those refs.
+func (l *Ledger) enterErased(f ledger.Fence) (entered []blobd.Ref) {
 	if e := l.executions[f.Scope.Tag]; e != nil && e.State == ledger.ExecutionErased {
-		return
+		return nil
 	}
-	for _, ref := range refs {
+	for _, ref := range sorted(f.Scope.Refs) {
 		at := ledger.Position{Tag: f.Scope.Tag, Ref: ref}
 		if l.blobs[at] == nil {
 			l.blobs[at] = &ledger.Blob{Ref: ref, State: ledger.BlobErased, CreatedAt: kept(f.At)}
+			entered = append(entered, ref)
 		}
 	}
+	return entered
 }
 
 // Erasure implements ledger.Erasures.

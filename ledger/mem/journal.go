@@ -109,99 +109,16 @@ func (l *Ledger) HasRecord(ctx context.Context, r ledger.Record) (bool, error) {
 	return has, nil
 }
 
-// hasRecord reports whether the journal has this record, and whether it has
-// another one under its number.
-func (l *Ledger) hasRecord(r ledger.Record) (same, other bool) {
+// hasRecord reports whether the journal has this record, and whether what it has
+// under its number was published.
+func (l *Ledger) hasRecord(r ledger.Record) (same, published bool) {
 	want, err := r.Encode()
 	for _, j := range l.journal {
 		if j.Seq == r.Seq {
 			got, bad := j.Encode()
 			same = err == nil && bad == nil && bytes.Equal(got, want)
-			return same, !same
+			return same, j.published
 		}
 	}
 	return false, false
-}
-
-// Replay implements ledger.Journal.
-func (l *Ledger) Replay(ctx context.Context, rs []ledger.Record) error {
-	if err := l.begin(ctx, "replay"); err != nil {
-		return err
-	}
-	defer l.mu.Unlock()
-	for i, r := range rs {
-		_, other := l.hasRecord(r)
-		switch {
-		case i > 0 && r.Seq <= rs[i-1].Seq || r.Seq < 1:
-			return refuse("replay", fmt.Errorf("record %d is out of order: %w", r.Seq, blobd.ErrInvalid))
-		case other:
-			return refuse("replay", fmt.Errorf("record %d: the ledger has another: %w", r.Seq, blobd.ErrConflict))
-		}
-		if err := l.checkReplay(r); err != nil {
-			return refuse("replay", fmt.Errorf("record %d: %w", r.Seq, err))
-		}
-	}
-	for _, r := range rs {
-		if has, _ := l.hasRecord(r); has {
-			continue
-		}
-		if err := l.reapply(r); err != nil {
-			return refuse("replay", err)
-		}
-		r.At = kept(r.At)
-		l.journal = append(l.journal, journalled{r, true})
-		slices.SortFunc(l.journal, func(a, b journalled) int { return int(a.Seq - b.Seq) })
-		l.writes = max(l.writes, r.Writes)
-		l.headEvidence = len(l.entries)
-	}
-	return nil
-}
-
-func (l *Ledger) checkReplay(r ledger.Record) error {
-	switch r.Kind {
-	case ledger.RecordMark, ledger.RecordClose, ledger.RecordReopen, ledger.RecordRevoke:
-	case ledger.RecordFence, ledger.RecordErase:
-		if len(r.Refs) > 0 != (r.Kind == ledger.RecordErase) || r.ErasureID == "" {
-			return fmt.Errorf("%s record of %d refs: %w", r.Kind, len(r.Refs), blobd.ErrInvalid)
-		}
-		if e := l.executions[r.Tag]; e != nil && e.Tenant != r.Tenant {
-			return fmt.Errorf("the execution is another tenant's: %w", blobd.ErrConflict)
-		}
-	default:
-		return fmt.Errorf("kind %q: %w", r.Kind, blobd.ErrInvalid)
-	}
-	return nil
-}
-
-func (l *Ledger) reapply(r ledger.Record) error {
-	e := l.executions[r.Tag]
-	switch r.Kind {
-	case ledger.RecordFence, ledger.RecordErase:
-		known := l.erasure(r.ErasureID) != nil
-		added, err := l.fence(ledger.Fence{
-			ID: r.ErasureID, At: r.At, RunAt: r.At,
-			Scope: ledger.EraseScope{Tenant: r.Tenant, Tag: r.Tag, Refs: r.Refs},
-		}, true)
-		if err != nil {
-			return err
-		}
-		added.first = r
-		if known {
-			l.erasures = l.erasures[:len(l.erasures)-1]
-		}
-	case ledger.RecordClose:
-		if e != nil && e.State == ledger.ExecutionOpen {
-			e.State, e.CloseReason = ledger.ExecutionClosed, r.Reason
-		}
-	case ledger.RecordReopen:
-		if e != nil && e.State == ledger.ExecutionClosed {
-			e.State, e.CloseReason = ledger.ExecutionOpen, 0
-		}
-	case ledger.RecordRevoke:
-		if t, known := l.tokens[r.TokenID]; known && t.Tenant == r.Tenant && t.RevokedAt.IsZero() {
-			t.RevokedAt = kept(r.At)
-			l.tokens[r.TokenID] = t
-		}
-	}
-	return nil
 }

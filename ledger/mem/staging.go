@@ -47,12 +47,8 @@ func (s *staging) row(ref blobd.Ref) *ledger.Blob {
 
 func (s *staging) checkKept(ref blobd.Ref) {
 	s.kept = append(s.kept, ref)
-	switch row := s.row(ref); {
-	case row != nil && row.State == ledger.BlobErased:
-		s.erased = append(s.erased, ref)
-	case row == nil || row.State != ledger.BlobLive:
-		s.inUse = true
-	}
+	row := s.row(ref)
+	s.inUse = s.inUse || row == nil || row.State != ledger.BlobLive
 }
 
 // put stages a new row, or answers with the live one that has its repeat tag.

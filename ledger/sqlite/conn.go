@@ -25,7 +25,7 @@ const walPages = "4000"
 func pragmas(readOnly bool) []pragma {
 	p := []pragma{
 		{"busy_timeout", "2000", "2000"},
-		{"cache_size", "-16384", "-16384"},
+		{"cache_size", "-4096", "-4096"},
 		{"foreign_keys", "1", "1"},
 		{"journal_mode", "wal", "wal"},
 		{"secure_delete", "1", "1"},

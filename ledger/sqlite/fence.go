@@ -13,6 +13,7 @@ import (
 // scope is what an erasure's scope holds at one moment.
 type scope struct {
 	ledger.EraseScope
+	ofRefs       bool
 	refs         []blobd.Ref // sorted, each once
 	known        bool        // the execution has a row
 	state        ledger.ExecutionState
@@ -20,6 +21,7 @@ type scope struct {
 	blobs, bytes int64 // live in the execution
 	rows         []scopeRow
 	missing      []blobd.Ref // refs without a row
+	named        []blobd.Ref // refs whose rows it erases or finds erased
 	plan         ledger.Plan
 }
 
@@ -31,8 +33,8 @@ type scopeRow struct {
 }
 
 // readScope counts what a scope holds. For a whole execution it reads one row.
-func readScope(ctx context.Context, c *conn, s ledger.EraseScope) (*scope, error) {
-	sc := &scope{EraseScope: s, refs: slices.Clone(s.Refs)}
+func readScope(ctx context.Context, c *conn, s ledger.EraseScope, ofRefs bool) (*scope, error) {
+	sc := &scope{EraseScope: s, ofRefs: ofRefs, refs: slices.Clone(s.Refs)}
 	slices.SortFunc(sc.refs, func(a, b blobd.Ref) int { return bytes.Compare(a[:], b[:]) })
 	sc.refs = slices.Compact(sc.refs)
 	var tenant string
@@ -48,7 +50,7 @@ func readScope(ctx context.Context, c *conn, s ledger.EraseScope) (*scope, error
 	if err != nil {
 		return nil, err
 	}
-	if len(sc.refs) > 0 {
+	if ofRefs {
 		return sc, sc.readRefs(ctx, c)
 	}
 	switch {
@@ -63,25 +65,26 @@ func readScope(ctx context.Context, c *conn, s ledger.EraseScope) (*scope, error
 }
 
 func (sc *scope) readRefs(ctx context.Context, c *conn) error {
-	if sc.state == ledger.ExecutionErased {
-		sc.plan.AlreadyErased = int64(len(sc.refs))
-		return nil
-	}
+	erased := sc.state == ledger.ExecutionErased
 	for _, ref := range sc.refs {
 		b := scopeRow{ref: ref}
 		found, err := c.one(ctx, "SELECT state, size FROM blobs WHERE execution_tag = ? AND ref = ?",
 			func(r *row) { b.state, b.size = ledger.BlobState(r.int(0)), r.int(1) },
 			sc.Tag[:], ref[:])
-		switch {
-		case err != nil:
+		if err != nil {
 			return err
+		}
+		if found && b.state != ledger.BlobCollected { // what was collected never was a blob
+			sc.named = append(sc.named, ref)
+		}
+		switch {
+		case erased || b.state == ledger.BlobErased:
+			sc.plan.AlreadyErased++
 		case !found:
 			sc.missing = append(sc.missing, ref)
 			sc.plan.NotFound++
-		case b.state == ledger.BlobErased:
-			sc.plan.AlreadyErased++
-		case !ledger.Legal(ledger.BlobMoves(), b.state, ledger.BlobErased):
-			sc.plan.NotFound++ // collected: it never was a blob
+		case b.state == ledger.BlobCollected:
+			sc.plan.NotFound++
 		default:
 			sc.rows = append(sc.rows, b)
 			sc.plan.Blobs++
@@ -94,7 +97,7 @@ func (sc *scope) readRefs(ctx context.Context, c *conn) error {
 // Plan implements ledger.Erasures.
 func (l *Ledger) Plan(ctx context.Context, s ledger.EraseScope) (p ledger.Plan, err error) {
 	err = l.snapshot(ctx, "plan", func(c *conn) error {
-		sc, err := readScope(ctx, c, s)
+		sc, err := readScope(ctx, c, s, len(s.Refs) > 0)
 		if err == nil {
 			p = sc.plan
 		}
@@ -123,7 +126,7 @@ func fence(ctx context.Context, w *conn, f ledger.Fence) (e ledger.Erasure, rec 
 	if again || err != nil {
 		return e, rec, err
 	}
-	sc, err := readScope(ctx, w, f.Scope)
+	sc, err := readScope(ctx, w, f.Scope, len(f.Scope.Refs) > 0)
 	if err != nil {
 		return e, rec, err
 	}
@@ -134,11 +137,11 @@ func fence(ctx context.Context, w *conn, f ledger.Fence) (e ledger.Erasure, rec 
 		return e, rec, err
 	}
 	kind := ledger.RecordFence
-	if len(sc.refs) > 0 {
+	if sc.ofRefs {
 		kind = ledger.RecordErase
 	}
 	rec, err = record(ctx, w, ledger.Record{
-		Kind: kind, At: f.At, Tenant: f.Scope.Tenant, Tag: f.Scope.Tag, Refs: sc.refs, ErasureID: f.ID,
+		Kind: kind, At: f.At, Tenant: f.Scope.Tenant, Tag: f.Scope.Tag, Refs: sc.named, ErasureID: f.ID,
 	})
 	if err != nil {
 		return e, rec, err
@@ -167,7 +170,7 @@ func firstFence(ctx context.Context, w *conn, f ledger.Fence) (e ledger.Erasure,
 // for refs whose rows this ledger lost.
 func applyFence(ctx context.Context, w *conn, sc *scope, f ledger.Fence, replayed bool) error {
 	switch {
-	case len(sc.refs) > 0:
+	case sc.ofRefs:
 		return eraseRefs(ctx, w, sc, f, replayed)
 	case !sc.known:
 		n, err := w.exec(ctx, `INSERT INTO executions (tag, tenant, id, state, reason, created_at, erased_at, blobs, bytes)
@@ -208,6 +211,7 @@ func eraseRefs(ctx context.Context, w *conn, sc *scope, f ledger.Fence, replayed
 			if err := insertBare(ctx, w, sc.Tag, ref, ledger.BlobErased, f.At); err != nil {
 				return err
 			}
+			sc.named = append(sc.named, ref)
 		}
 	}
 	if blobs == 0 {
@@ -233,20 +237,20 @@ func insertErasure(ctx context.Context, w *conn, sc *scope, f ledger.Fence, reco
 		plan_executions, plan_blobs, plan_bytes, already_erased, not_found,
 		requested_by, reason, legal_basis, regime, external_ref, received_at, due_at, fenced_at, record, run_at)
 		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
-		f.ID, sc.Tenant, sc.Tag[:], sc.ExecutionID, flag(len(sc.refs) > 0), string(ledger.ErasureRunning),
+		f.ID, sc.Tenant, sc.Tag[:], sc.ExecutionID, flag(sc.ofRefs), string(ledger.ErasureRunning),
 		p.Executions, p.Blobs, p.Bytes, p.AlreadyErased, p.NotFound,
 		f.RequestedBy, f.Reason, f.LegalBasis, f.Regime, f.ExternalRef, micros(f.ReceivedAt), micros(f.DueAt),
 		f.At.UnixMicro(), recordSeq, f.RunAt.UnixMicro())
-	if err != nil || len(sc.refs) == 0 {
+	if err != nil || len(sc.named) == 0 {
 		return err
 	}
-	rows := make([][]any, len(sc.refs))
+	rows := make([][]any, len(sc.named))
 	seq := int64(0)
 	if _, err := w.one(ctx, "SELECT seq FROM erasures WHERE id = ?", func(r *row) { seq = r.int(0) }, f.ID); err != nil {
 		return err
 	}
-	for i := range sc.refs {
-		rows[i] = []any{seq, sc.refs[i][:]}
+	for i := range sc.named {
+		rows[i] = []any{seq, sc.named[i][:]}
 	}
 	return w.insertMany(ctx, "INSERT INTO erasure_refs (erasure, ref) VALUES ", "", rows)
 }

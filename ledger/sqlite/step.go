@@ -76,14 +76,10 @@ func (s *step) checkKept(ctx context.Context) error {
 		var state ledger.BlobState
 		_, err := s.w.one(ctx, "SELECT state FROM blobs WHERE execution_tag = ? AND ref = ?",
 			func(r *row) { state = ledger.BlobState(r.int(0)) }, s.capture.Tag[:], p.Ref[:])
-		switch {
-		case err != nil:
+		if err != nil {
 			return err
-		case state == ledger.BlobErased:
-			s.erased = append(s.erased, p.Ref)
-		case state != ledger.BlobLive:
-			s.inUse = true
 		}
+		s.inUse = s.inUse || state != ledger.BlobLive
 		s.keptRefs = append(s.keptRefs, p.Ref)
 	}
 	return nil

@@ -1,0 +1,123 @@
+package mem
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/blobd/blobd"
+	"github.com/blobd/blobd/ledger"
+)
+
+// Replay implements ledger.Journal.
+func (l *Ledger) Replay(ctx context.Context, rs []ledger.Record) error {
+	if err := l.begin(ctx, "replay"); err != nil {
+		return err
+	}
+	defer l.mu.Unlock()
+	lost, err := l.checkReplays(rs)
+	if err != nil {
+		return refuse("replay", err)
+	}
+	own := l.giveWay(lost)
+	for _, r := range lost {
+		if err := l.reapply(r); err != nil {
+			return refuse("replay", err)
+		}
+		r.At = kept(r.At)
+		l.journal = append(l.journal, journalled{r, true})
+		slices.SortFunc(l.journal, func(a, b journalled) int { return int(a.Seq - b.Seq) })
+		l.writes = max(l.writes, r.Writes)
+		l.headEvidence = len(l.entries)
+	}
+	for _, r := range own {
+		r = l.record(r)
+		if e := l.erasure(r.ErasureID); e != nil {
+			e.first = r
+		}
+	}
+	return nil
+}
+
+// checkReplays returns the records that this ledger lost, if all may be applied.
+func (l *Ledger) checkReplays(rs []ledger.Record) (lost []ledger.Record, err error) {
+	for i, r := range rs {
+		if i > 0 && r.Seq <= rs[i-1].Seq || r.Seq < 1 {
+			return nil, fmt.Errorf("record %d is out of order: %w", r.Seq, blobd.ErrInvalid)
+		}
+		same, published := l.hasRecord(r)
+		switch {
+		case same:
+			continue
+		case published:
+			return nil, fmt.Errorf("record %d: the ledger published another one: %w", r.Seq, blobd.ErrConflict)
+		}
+		if err := l.checkReplay(r); err != nil {
+			return nil, fmt.Errorf("record %d: %w", r.Seq, err)
+		}
+		lost = append(lost, r)
+	}
+	return lost, nil
+}
+
+// giveWay takes out the records of this ledger that stand in the way of lost
+// ones, and returns them.
+func (l *Ledger) giveWay(lost []ledger.Record) (own []ledger.Record) {
+	l.journal = slices.DeleteFunc(l.journal, func(j journalled) bool {
+		stands := slices.ContainsFunc(lost, func(r ledger.Record) bool { return r.Seq == j.Seq })
+		if stands {
+			own = append(own, j.Record)
+		}
+		return stands
+	})
+	return own
+}
+
+func (l *Ledger) checkReplay(r ledger.Record) error {
+	switch r.Kind {
+	case ledger.RecordMark, ledger.RecordClose, ledger.RecordReopen, ledger.RecordRevoke:
+	case ledger.RecordFence, ledger.RecordErase:
+		if len(r.Refs) > 0 && r.Kind != ledger.RecordErase || r.ErasureID == "" {
+			return fmt.Errorf("%s record of %d refs: %w", r.Kind, len(r.Refs), blobd.ErrInvalid)
+		}
+		if e := l.executions[r.Tag]; e != nil && e.Tenant != r.Tenant {
+			return fmt.Errorf("the execution is another tenant's: %w", blobd.ErrConflict)
+		}
+	default:
+		return fmt.Errorf("kind %q: %w", r.Kind, blobd.ErrInvalid)
+	}
+	return nil
+}
+
+func (l *Ledger) reapply(r ledger.Record) error {
+	e := l.executions[r.Tag]
+	switch r.Kind {
+	case ledger.RecordFence, ledger.RecordErase:
+		known := l.erasure(r.ErasureID) != nil
+		added, err := l.fence(ledger.Fence{
+			ID: r.ErasureID, At: r.At, RunAt: r.At,
+			Scope: ledger.EraseScope{Tenant: r.Tenant, Tag: r.Tag, Refs: r.Refs},
+		}, r.Kind == ledger.RecordErase, true)
+		if err != nil {
+			return err
+		}
+		added.first = r
+		if known {
+			l.erasures = l.erasures[:len(l.erasures)-1]
+		}
+	case ledger.RecordClose:
+		if e != nil && e.State == ledger.ExecutionOpen {
+			e.State, e.CloseReason = ledger.ExecutionClosed, r.Reason
+		}
+	case ledger.RecordReopen:
+		if e != nil && e.State == ledger.ExecutionClosed {
+			e.State, e.CloseReason = ledger.ExecutionOpen, 0
+		}
+	case ledger.RecordRevoke:
+		if t, known := l.tokens[r.TokenID]; known && t.Tenant == r.Tenant && t.RevokedAt.IsZero() {
+			t.RevokedAt = kept(r.At)
+			l.tokens[r.TokenID] = t
+		}
+	}
+	return nil
+}

@@ -1,0 +1,132 @@
+package sqlite
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/blobd/blobd"
+	"github.com/blobd/blobd/ledger"
+)
+
+// Replay implements ledger.Journal.
+func (l *Ledger) Replay(ctx context.Context, rs []ledger.Record) error {
+	return l.write(ctx, "replay", func(w *conn) error {
+		var lost, own []ledger.Record
+		for i, r := range rs {
+			if i > 0 && r.Seq <= rs[i-1].Seq || r.Seq < 1 {
+				return fmt.Errorf("record %d is out of order: %w", r.Seq, blobd.ErrInvalid)
+			}
+			has, err := hasRecord(ctx, w, r)
+			if err != nil {
+				return err
+			}
+			if has {
+				continue
+			}
+			lost = append(lost, r)
+			if own, err = giveWay(ctx, w, r.Seq, own); err != nil {
+				return err
+			}
+		}
+		for _, r := range lost {
+			if err := replay(ctx, w, r); err != nil {
+				return fmt.Errorf("record %d: %w", r.Seq, err)
+			}
+		}
+		return renumber(ctx, w, own)
+	})
+}
+
+// giveWay takes out a record of this ledger that stands in the way of a lost
+// one, and adds it to own.
+func giveWay(ctx context.Context, w *conn, seq int64, own []ledger.Record) ([]ledger.Record, error) {
+	var r ledger.Record
+	published := false
+	found, err := w.one(ctx, "SELECT body, published FROM journal WHERE seq = ?",
+		func(row *row) { r, published = row.record(0), row.bool(1) }, seq)
+	switch {
+	case err != nil || !found:
+		return own, err
+	case published:
+		return own, fmt.Errorf("record %d: the ledger published another one: %w", seq, blobd.ErrConflict)
+	}
+	_, err = w.exec(ctx, "DELETE FROM journal WHERE seq = ?", seq)
+	return append(own, r), err
+}
+
+// renumber puts records that gave way behind all others.
+func renumber(ctx context.Context, w *conn, own []ledger.Record) error {
+	for _, r := range own {
+		r, err := record(ctx, w, r)
+		if err != nil {
+			return err
+		}
+		if r.ErasureID == "" {
+			continue
+		}
+		if _, err := w.exec(ctx, "UPDATE erasures SET record = ? WHERE id = ?", r.Seq, r.ErasureID); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// replay applies a lost record.
+func replay(ctx context.Context, w *conn, r ledger.Record) error {
+	if err := reapply(ctx, w, r); err != nil {
+		return err
+	}
+	if err := insertRecord(ctx, w, r, true); err != nil { // it was read from the journal
+		return err
+	}
+	_, err := w.exec(ctx, `UPDATE deployment SET head = max(head, ?), writes = max(writes, ?),
+		head_evidence = (SELECT ifnull(max(id), 0) FROM evidence)`, r.Seq, r.Writes)
+	return err
+}
+
+// reapply makes the change that a record speaks of, as far as this ledger still
+// has what was changed.
+func reapply(ctx context.Context, w *conn, r ledger.Record) (err error) {
+	switch r.Kind {
+	case ledger.RecordMark:
+	case ledger.RecordFence, ledger.RecordErase:
+		err = refence(ctx, w, r)
+	case ledger.RecordClose:
+		_, err = w.exec(ctx, "UPDATE executions SET state = 2, reason = ? WHERE tag = ? AND state = 1",
+			int64(r.Reason), r.Tag[:])
+	case ledger.RecordReopen:
+		_, err = w.exec(ctx, "UPDATE executions SET state = 1, reason = 0 WHERE tag = ? AND state = 2", r.Tag[:])
+	case ledger.RecordRevoke:
+		_, err = w.exec(ctx, "UPDATE tokens SET revoked_at = ? WHERE id = ? AND tenant = ? AND revoked_at IS NULL",
+			r.At.UnixMicro(), r.TokenID, r.Tenant)
+	default:
+		err = fmt.Errorf("kind %q: %w", r.Kind, blobd.ErrInvalid)
+	}
+	return err
+}
+
+// refence applies the fence of a record and makes its job again, due at once.
+func refence(ctx context.Context, w *conn, r ledger.Record) error {
+	f := ledger.Fence{
+		ID: r.ErasureID, At: r.At, RunAt: r.At,
+		Scope: ledger.EraseScope{Tenant: r.Tenant, Tag: r.Tag, Refs: r.Refs},
+	}
+	// A record of refs may name none: then its erasure found no row. It must
+	// never be taken for one of the whole execution.
+	ofRefs := r.Kind == ledger.RecordErase
+	if len(r.Refs) > 0 && !ofRefs || f.ID == "" {
+		return fmt.Errorf("%s record of %d refs: %w", r.Kind, len(r.Refs), blobd.ErrInvalid)
+	}
+	sc, err := readScope(ctx, w, f.Scope, ofRefs)
+	if err != nil {
+		return err
+	}
+	if err := applyFence(ctx, w, sc, f, true); err != nil {
+		return err
+	}
+	known, err := w.one(ctx, "SELECT 1 FROM erasures WHERE id = ?", func(*row) {}, f.ID)
+	if err != nil || known {
+		return err
+	}
+	return insertErasure(ctx, w, sc, f, r.Seq)
+}
