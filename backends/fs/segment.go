@@ -99,14 +99,6 @@ type location struct {
 	dataLen int64
 }
 
-// newer reports whether l was written after m.
-func (l location) newer(m location) bool {
-	if l.segment != m.segment {
-		return l.segment > m.segment
-	}
-	return l.offset > m.offset
-}
-
 // named is a record that the index knows.
 type named struct {
 	name string

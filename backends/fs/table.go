@@ -14,6 +14,7 @@ import (
 	"time"
 
 	bolt "go.etcd.io/bbolt"
+	bolterrors "go.etcd.io/bbolt/errors"
 
 	"github.com/blobd/blobd"
 )
@@ -68,7 +69,7 @@ func openTable(root *os.Root) (*table, error) {
 // system's: no index is thrown away because a file could not be opened.
 func replaceable(err error) bool {
 	var no *os.PathError
-	return !errors.As(err, &no) && !errors.Is(err, bolt.ErrTimeout)
+	return !errors.As(err, &no) && !errors.Is(err, bolterrors.ErrTimeout)
 }
 
 func freshTable(root *os.Root) (*table, error) {
