@@ -29,6 +29,10 @@ const (
 // startBackoff is the longest wait between two tries to become ready.
 const startBackoff = 10 * time.Second
 
+// startSoonTime is how long an ordinary start may take before the service
+// listens all the same.
+const startSoonTime = 5 * time.Second
+
 type serveCmd struct {
 	Listen      string `help:"HOST:PORT to serve on; port 0 takes a free one (default: 127.0.0.1:8080)." placeholder:"HOST:PORT"`
 	LogLevel    string `help:"debug, info, warn or error (default: info)." placeholder:"LEVEL"`
@@ -77,13 +81,30 @@ func serve(ctx context.Context, cfg config, log *slog.Logger, announce func(url 
 	if err != nil {
 		return err
 	}
+	starting, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	defer cancel()
+	var start <-chan error
+	if !started {
+		start = s.startUsed(starting, log)
+	}
 	sites, err := s.listen(ctx)
 	if err != nil {
+		cancel()
+		if start != nil {
+			<-start
+		}
 		return err
 	}
 	announce(sites[0].url())
-	log.Info("serving", "url", sites[0].url(), "version", version(), "ready", started)
-	return s.run(ctx, sites, started, log)
+	log.Info("serving", "url", sites[0].url(), "version", version(), "ready", s.store.Serving() == nil)
+	return s.run(ctx, sites, func(work context.Context) error {
+		if start == nil {
+			return nil
+		}
+		stop := context.AfterFunc(work, cancel)
+		defer stop()
+		return <-start
+	}, log)
 }
 
 // startNew starts a new folder before anything listens; a failure ends the
@@ -98,6 +119,26 @@ func (c *core) startNew(ctx context.Context) (started bool, err error) {
 		return false, err
 	}
 	return true, c.firstStart(ctx)
+}
+
+// startUsed starts a folder in use, for as long as it takes, and waits a moment
+// for it before anything listens: the first request after an ordinary start is
+// served. A start that takes longer goes on behind a listener that says that the
+// service is not ready; the channel tells its end.
+func (s *service) startUsed(ctx context.Context, log *slog.Logger) <-chan error {
+	end := make(chan error, 1)
+	soon := make(chan struct{})
+	go func() {
+		defer close(soon)
+		end <- s.becomeReady(ctx, log)
+	}()
+	late := time.NewTimer(startSoonTime)
+	defer late.Stop()
+	select {
+	case <-soon:
+	case <-late.C:
+	}
+	return end
 }
 
 // site is a listener and what serves on it.
@@ -185,15 +226,12 @@ func profiles() http.Handler {
 }
 
 // run serves and works until ctx ends or a part fails, then ends all in order.
-func (s *service) run(ctx context.Context, sites []site, started bool, log *slog.Logger) error {
+func (s *service) run(ctx context.Context, sites []site, start func(context.Context) error, log *slog.Logger) error {
 	work, stop := context.WithCancel(context.WithoutCancel(ctx))
 	defer stop()
 	g, work := errgroup.WithContext(work)
-	for _, part := range []func(context.Context) error{s.erasures.Run, s.marks.Run, s.keys.Run} {
+	for _, part := range []func(context.Context) error{start, s.erasures.Run, s.marks.Run, s.keys.Run} {
 		g.Go(func() error { return ended(work, part(work)) })
-	}
-	if !started {
-		g.Go(func() error { return ended(work, s.becomeReady(work, log)) })
 	}
 	for _, open := range sites {
 		g.Go(open.serve)
