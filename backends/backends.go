@@ -19,6 +19,10 @@ import (
 // IdentityName is the object that proves that a store is ours.
 const IdentityName = "identity"
 
+// SecondPlaceName is an object that says that the journal has a second place,
+// which must be there from then on.
+const SecondPlaceName = "second-journal"
+
 // JournalPrefix is where the journal's records lie.
 const JournalPrefix = "journal/"
 

@@ -199,36 +199,87 @@ func confirmedHead(ctx context.Context, place backends.Store, head ledger.Record
 	return name, nil
 }
 
-// Backfill copies the object store's journal to a second place that is new.
-func (j *Journal) Backfill(ctx context.Context) error {
-	for _, place := range j.places[1:] {
-		some, err := place.List(ctx, backends.JournalPrefix, "", 1)
-		if err != nil {
-			return fmt.Errorf("journal: second place: %w", err)
+// Join makes sure that every place belongs to the deployment with this id. A
+// second place that is new gets a copy of the journal and the identity, and the
+// object store remembers that there is one: from then on an absent, emptied or
+// foreign second place is ErrConflict, for it is what tells of a rollback. To
+// move it, copy it.
+func (j *Journal) Join(ctx context.Context, id string) error {
+	remembered, err := content(ctx, j.places[0], backends.SecondPlaceName)
+	if err != nil {
+		return err
+	}
+	if len(j.places) == 1 {
+		if remembered != "" {
+			return fmt.Errorf("journal: its second place is not configured: %w", blobd.ErrConflict)
 		}
-		if len(some) > 0 {
-			continue
-		}
-		if err := copyJournal(ctx, j.places[0], place); err != nil {
+		return nil
+	}
+	second := j.places[1]
+	owner, err := content(ctx, second, backends.IdentityName)
+	switch {
+	case err != nil:
+		return err
+	case owner != "" && owner != id:
+		return fmt.Errorf("journal: its second place belongs to deployment %q: %w", owner, blobd.ErrConflict)
+	case owner == "" && remembered != "":
+		return fmt.Errorf("journal: its second place is absent or was emptied: %w", blobd.ErrConflict)
+	case owner == "":
+		if err := j.begin(ctx, second, id); err != nil {
 			return err
 		}
 	}
+	if err := j.places[0].Put(ctx, backends.SecondPlaceName, []byte(id)); err != nil {
+		return fmt.Errorf("journal: remember the second place: %w", err)
+	}
 	return nil
+}
+
+// begin makes a second place: the copy first, then the identity.
+func (j *Journal) begin(ctx context.Context, second backends.Store, id string) error {
+	if err := copyJournal(ctx, j.places[0], second); err != nil {
+		return err
+	}
+	if err := second.Put(ctx, backends.IdentityName, []byte(id)); err != nil {
+		return fmt.Errorf("journal: begin a second place: %w", err)
+	}
+	return nil
+}
+
+// Leave makes the object store forget that there was a second place: an
+// operator's decision.
+func (j *Journal) Leave(ctx context.Context) error {
+	if _, err := j.places[0].Erase(ctx, backends.Scope{Names: []string{backends.SecondPlaceName}}); err != nil {
+		return fmt.Errorf("journal: leave the second place: %w", err)
+	}
+	return nil
+}
+
+// content returns a small object's bytes, "" where the place says it is absent.
+func content(ctx context.Context, place backends.Store, name string) (string, error) {
+	b, err := place.Get(ctx, name)
+	if errors.Is(err, blobd.ErrNotFound) {
+		return "", nil
+	}
+	if err != nil {
+		return "", fmt.Errorf("journal: %s: %w", name, err)
+	}
+	return string(b), nil
 }
 
 func copyJournal(ctx context.Context, from, to backends.Store) error {
 	for after := ""; ; {
 		page, err := from.List(ctx, backends.JournalPrefix, after, listPage)
 		if err != nil {
-			return fmt.Errorf("journal: backfill: %w", err)
+			return fmt.Errorf("journal: copy: %w", err)
 		}
 		for _, o := range page {
 			body, err := from.Get(ctx, o.Name)
 			if err != nil {
-				return fmt.Errorf("journal: backfill: %w", err)
+				return fmt.Errorf("journal: copy: %w", err)
 			}
 			if err := to.Put(ctx, o.Name, body); err != nil {
-				return fmt.Errorf("journal: backfill: %w", err)
+				return fmt.Errorf("journal: copy: %w", err)
 			}
 			after = o.Name
 		}

@@ -202,7 +202,7 @@ func TestCompareFaults(t *testing.T) {
 	}
 }
 
-func TestBackfillCopiesTheWholeJournal(t *testing.T) {
+func TestJoinCopiesTheWholeJournalToANewPlace(t *testing.T) {
 	l, first, second := newLedger(t), backendmem.New(now), backendmem.New(now)
 	for i := range 5 {
 		if err := evidence.NewJournal(l, first).Publish(t.Context(), fence(t, l, fmt.Sprint(i))); err != nil {
@@ -214,13 +214,45 @@ func TestBackfillCopiesTheWholeJournal(t *testing.T) {
 		t.Errorf("%d places", j.Places())
 	}
 	for range 2 { // a second time does nothing
-		if err := j.Backfill(t.Context()); err != nil {
+		if err := j.Join(t.Context(), "ours"); err != nil {
 			t.Fatal(err)
 		}
 	}
 	lost, err := evidence.NewJournal(newLedger(t), second).Compare(t.Context())
 	if err != nil || len(lost.Records) != 5 {
 		t.Errorf("the second place tells of %d records, %v, want 5", len(lost.Records), err)
+	}
+}
+
+// TestJoinMissesASecondPlace: once there was a second place, nothing passes for
+// it but itself, until an operator says so.
+func TestJoinMissesASecondPlace(t *testing.T) {
+	l, first, second := newLedger(t), backendmem.New(now), backendmem.New(now)
+	if err := evidence.NewJournal(l, first, second).Join(t.Context(), "ours"); err != nil {
+		t.Fatal(err)
+	}
+	foreign := backendmem.New(now)
+	if err := foreign.Put(t.Context(), backends.IdentityName, []byte("theirs")); err != nil {
+		t.Fatal(err)
+	}
+	for name, places := range map[string][]backends.Store{
+		"not configured": {first},
+		"emptied":        {first, backendmem.New(now)},
+		"another's":      {first, foreign},
+	} {
+		if err := evidence.NewJournal(l, places...).Join(t.Context(), "ours"); !errors.Is(err, blobd.ErrConflict) {
+			t.Errorf("%s: %v, want ErrConflict", name, err)
+		}
+	}
+	if err := evidence.NewJournal(l, first, second).Join(t.Context(), "ours"); err != nil {
+		t.Errorf("itself: %v", err)
+	}
+	alone := evidence.NewJournal(l, first)
+	if err := alone.Leave(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if err := alone.Join(t.Context(), "ours"); err != nil {
+		t.Errorf("after leaving it: %v", err)
 	}
 }
 

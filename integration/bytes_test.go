@@ -14,6 +14,7 @@ import (
 
 // TestExactBytes: what comes back is what went in, whatever it is.
 func TestExactBytes(t *testing.T) {
+	t.Parallel()
 	const octets, text = "application/octet-stream", "text/plain; charset=utf-8"
 	big := make([]byte, 16<<20)
 	_, _ = rand.NewChaCha8([32]byte{1}).Read(big)

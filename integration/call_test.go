@@ -207,7 +207,7 @@ func (s *server) waitErased(id string) {
 // waitAllErased waits until no erasure runs any more.
 func (s *server) waitAllErased() {
 	s.t.Helper()
-	s.eventually(60*time.Second, "every erasure to end", func() bool {
+	s.eventually(100*time.Second, "every erasure to end", func() bool {
 		a := s.get("/v1/erasures?state=running&limit=1")
 		var page struct {
 			Items []erasure `json:"items"`

@@ -130,7 +130,11 @@ func (r *Resolver) read(ctx context.Context, q ReadRequest) (ReadAnswer, error) 
 		s.wipe()
 		return ReadAnswer{}, err
 	}
-	return s.answer, timely(ctx)
+	if err := timely(ctx); err != nil {
+		s.wipe()
+		return ReadAnswer{}, err
+	}
+	return s.answer, nil
 }
 
 // reading is one audit read. One goroutine owns it.
@@ -200,6 +204,37 @@ func (s *reading) fromRecords(ctx context.Context) error {
 		}
 		if len(page) < recordPage {
 			s.markSuperseded(highest)
+			return s.addMissing(ctx)
+		}
+	}
+}
+
+// addMissing adds what a rolled-back ledger knows only from the store's listing:
+// a blob without an attempt record. While the ledger may have forgotten puts
+// without a trace, no list is whole, and the answer is an error.
+func (s *reading) addMissing(ctx context.Context) error {
+	if s.view.Recovery != ledger.RecoveryNone {
+		return blobd.ErrMissing
+	}
+	if s.q.StepID != "" || s.q.StepPrefix != "" {
+		return nil // its step is not known
+	}
+	for after := (ledger.Position{Tag: s.tag}); ; {
+		page, err := s.ledger.ScanBlobs(ctx, after, recordPage)
+		if err != nil {
+			return err
+		}
+		for _, b := range page {
+			if b.Tag != s.tag {
+				return nil
+			}
+			after = b.Position
+			if b.Blob.State == ledger.BlobMissing {
+				ref := b.Ref
+				s.add(ReadPart{Status: status(decide(s.view, &b.Blob, nil)), Kind: blobd.KindText, Ref: &ref}, nil)
+			}
+		}
+		if len(page) < recordPage {
 			return nil
 		}
 	}

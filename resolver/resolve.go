@@ -51,6 +51,7 @@ type Answer struct {
 func (r *Resolver) Resolve(ctx context.Context, q Request) (Answer, error) {
 	ctx, cancel := context.WithTimeout(ctx, r.Deadline)
 	defer cancel()
+	r.Log.Debug("resolve", "step", q.StepID, "origin", q.Origin, "wants", len(q.Wants))
 	a, err := r.resolve(ctx, q)
 	if errors.Is(err, blobd.ErrMissing) || errors.Is(err, blobd.ErrCorrupt) {
 		// An erasure may have overtaken this read between the ledger's answer and
@@ -67,17 +68,6 @@ func (r *Resolver) resolve(ctx context.Context, q Request) (Answer, error) {
 	if len(q.Wants) > r.MaxParts {
 		return Answer{}, fmt.Errorf("more than %d parts: %w", r.MaxParts, blobd.ErrTooLarge)
 	}
-	a, err := r.attempt(ctx, q)
-	if errors.Is(err, blobd.ErrMissing) || errors.Is(err, blobd.ErrCorrupt) {
-		// An erasure may have committed after the ledger's answer, and taken the
-		// object away under our hands: ask the ledger once more, so that an alarm
-		// is one.
-		return r.attempt(ctx, q)
-	}
-	return a, err
-}
-
-func (r *Resolver) attempt(ctx context.Context, q Request) (Answer, error) {
 	t, view, err := r.view(ctx, q)
 	if err != nil {
 		return Answer{}, err

@@ -94,17 +94,17 @@ func (e *Erasures) RunOne(ctx context.Context) (bool, error) {
 	if err != nil {
 		return false, fmt.Errorf("claim an erasure: %w", err)
 	}
-	if err := e.run(ctx, job); err != nil {
-		return true, e.postpone(ctx, job, err)
+	if p, err := e.run(ctx, job); err != nil {
+		return true, e.postpone(ctx, job, p, err)
 	}
 	return true, nil
 }
 
 // run works on one job. A panic is a failure of this job and of nothing else.
-func (e *Erasures) run(ctx context.Context, job ledger.Job) (err error) {
+func (e *Erasures) run(ctx context.Context, job ledger.Job) (progress ledger.Progress, err error) {
 	defer func() {
 		if p := recover(); p != nil {
-			err = fmt.Errorf("panic in an erasure (%T)", p)
+			progress, err = job.Erasure.Progress, fmt.Errorf("panic in an erasure (%T)", p)
 		}
 	}()
 	until := job.Lease.Until
@@ -123,12 +123,25 @@ func (e *Erasures) run(ctx context.Context, job ledger.Job) (err error) {
 	return e.store.FinishErasure(ctx, job, renew)
 }
 
-// postpone tries a failed job again later, for ever.
-func (e *Erasures) postpone(ctx context.Context, job ledger.Job, cause error) error {
+// handBackTime bounds the wait for the ledger when a job is given back.
+const handBackTime = 5 * time.Second
+
+// postpone tries a failed job again later, for ever. A job that was cut short by
+// the end of this process is due at once, for the next one.
+func (e *Erasures) postpone(ctx context.Context, job ledger.Job, p ledger.Progress, cause error) error {
+	due := e.now().UTC()
+	switch {
+	case ctx.Err() != nil:
+	case errors.Is(cause, blobd.ErrConflict): // what is in the way is soon over
+		due = due.Add(PollInterval)
+	default:
+		due = due.Add(delay(job.Erasure.Attempts))
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), handBackTime)
+	defer cancel()
 	e.log.Warn("erasure postponed", "erasure", job.Erasure.ID, "attempts", job.Erasure.Attempts, "error", cause)
-	p := job.Erasure.Progress
 	p.LastError = word(cause)
-	err := e.ledger.Postpone(ctx, job.Lease, e.now().UTC().Add(delay(job.Erasure.Attempts)), p, nil)
+	err := e.ledger.Postpone(ctx, job.Lease, due, p, nil)
 	if errors.Is(err, blobd.ErrConflict) {
 		return nil // another worker has it, or it was finished
 	}

@@ -250,6 +250,29 @@ func TestALateWorkerChangesNothing(t *testing.T) {
 	}
 }
 
+// TestAJobIsGivenBackAtTheEnd: a job that the end of the process cuts short is
+// due at once for the next one, which need not wait for the lease to run out.
+func TestAJobIsGivenBackAtTheEnd(t *testing.T) {
+	r := newRig(t, time.Now)
+	r.put(t, "run")
+	id := r.erase(t, "run")
+	ctx, cancel := context.WithCancel(t.Context())
+	r.objects.OnCall(func(op, _ string) {
+		if op == "erase" {
+			cancel()
+		}
+	})
+	if worked, err := r.erasures("ending", time.Now).RunOne(ctx); !worked || err != nil {
+		t.Errorf("the ending process: worked %v, %v", worked, err)
+	}
+	if worked, err := r.erasures("next", time.Now).RunOne(t.Context()); !worked || err != nil {
+		t.Errorf("the next process: worked %v, %v", worked, err)
+	}
+	if p := r.erasure(t, id).Progress; !p.Swept {
+		t.Errorf("progress %+v", p)
+	}
+}
+
 // TestMarksFollowTheWrites: a mark every few seconds of writes, a last one at
 // the end, and none when nothing was written.
 func TestMarksFollowTheWrites(t *testing.T) {

@@ -58,6 +58,7 @@ func (s *Store) round(ctx context.Context, d *draft) error {
 		return s.undo(ctx, d, err)
 	}
 	if err := s.storeObjects(ctx, d, x); err != nil {
+		_ = s.discard(ctx, d) // no commit was tried: what is stored has no row
 		return err
 	}
 	c, fresh, err := s.capture(d, x)
@@ -95,8 +96,14 @@ func (d *draft) unused() []string {
 // key, and the rows that already hold these texts.
 func (s *Store) read(ctx context.Context, d *draft) (execution, ledger.View, error) {
 	known, ok := s.Keys.Latest(d.tag)
+	used := false
 	if ok {
 		d.setRepeats(known)
+		defer func() {
+			if !used {
+				known.Wipe()
+			}
+		}()
 	}
 	view, err := s.Ledger.LookupRepeats(ctx, d.tag, d.repeats(ok))
 	if err != nil {
@@ -112,9 +119,8 @@ func (s *Store) read(ctx context.Context, d *draft) (execution, ledger.View, err
 	case e.Key == nil:
 		return execution{}, view, blobd.ErrKeyMissing
 	case ok && known.ID == keys.ID(e.Key.ID):
+		used = true
 		return execution{known, *e.Key, false}, view, nil
-	case ok:
-		known.Wipe()
 	}
 	k, err := s.Keys.Execution(ctx, d.tenant.ID, d.tag, e.Key.ID, wrappedOf(*e.Key))
 	if err != nil {
@@ -245,9 +251,12 @@ func (d *draft) metadata(t *text) seal.Metadata {
 }
 
 // restore puts back the object of a live row if the store lost or damaged it:
-// sealing is a function of key and input, so the bytes come out the same.
+// sealing is a function of key and input, so the bytes come out the same. One at
+// a time restores an object: a late one must not remove what another put back
+// and acknowledged.
 func (s *Store) restore(ctx context.Context, d *draft, x execution, t *text) error {
 	name := blobName(d.tenant, d.tag, t.row.Ref)
+	defer s.restoring.lock(name)()
 	stored, err := s.Objects.Get(ctx, name)
 	damaged := err == nil || errors.Is(err, blobd.ErrCorrupt)
 	switch {
@@ -256,17 +265,9 @@ func (s *Store) restore(ctx context.Context, d *draft, x execution, t *text) err
 	case !damaged && !errors.Is(err, blobd.ErrNotFound):
 		return fmt.Errorf("look for the object: %w", err)
 	}
-	key, err := seal.UnwrapKey(x.Execution, t.row.Ref, t.row.WrappedKey)
+	sealed, err := d.sealAgain(x, t)
 	if err != nil {
-		return err
-	}
-	defer key.Wipe()
-	sealed, err := seal.Seal(key, d.metadata(t), t.Text.Bytes())
-	if err != nil {
-		return err
-	}
-	if blobd.RefOf(sealed) != t.row.Ref {
-		return &blobd.RefsError{Refs: []blobd.Ref{t.row.Ref}, Err: blobd.ErrCorrupt}
+		return aboutRef(t.row.Ref, err)
 	}
 	s.cache.remove(name)
 	if damaged {
@@ -279,6 +280,26 @@ func (s *Store) restore(ctx context.Context, d *draft, x execution, t *text) err
 	}
 	s.Log.Warn("object restored by a repeated put", "ref", t.row.Ref.String())
 	return nil
+}
+
+// sealAgain makes the sealed bytes of a row from its text.
+func (d *draft) sealAgain(x execution, t *text) ([]byte, error) {
+	if t.row.WrappedKey == nil {
+		return nil, blobd.ErrKeyMissing
+	}
+	key, err := seal.UnwrapKey(x.Execution, t.row.Ref, t.row.WrappedKey)
+	if err != nil {
+		return nil, err
+	}
+	defer key.Wipe()
+	sealed, err := seal.Seal(key, d.metadata(t), t.Text.Bytes())
+	if err != nil {
+		return nil, err
+	}
+	if blobd.RefOf(sealed) != t.row.Ref {
+		return nil, blobd.ErrCorrupt
+	}
+	return sealed, nil
 }
 
 // capture is the transaction's input, and the texts that it would insert.

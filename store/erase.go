@@ -102,18 +102,17 @@ const eraseBatch = 1000
 // the job is due again. now is read for every decision; renew is called before
 // the lease can end.
 //
-// It returns nil when the job was finished or postponed, ErrConflict when the
-// lease went to another worker.
-func (s *Store) FinishErasure(ctx context.Context, job ledger.Job, renew func(context.Context) error) error {
-	t, err := s.Tenant(ctx, job.Erasure.Scope.Tenant)
+// It returns nil when the job was finished or postponed. An error comes with the
+// progress so far, for the caller to keep; ErrConflict says that the lease went
+// to another worker, that an earlier erasure of the scope still runs, or that
+// objects came back.
+func (s *Store) FinishErasure(ctx context.Context, job ledger.Job, renew func(context.Context) error) (ledger.Progress, error) {
+	w := &eraser{Store: s, job: job, p: job.Erasure.Progress, renew: renew}
+	err := w.run(ctx)
 	if err != nil {
-		return fmt.Errorf("finish an erasure: %w", err)
+		err = fmt.Errorf("finish an erasure: %w", err)
 	}
-	w := &eraser{Store: s, tenant: t, job: job, p: job.Erasure.Progress, renew: renew}
-	if err := w.run(ctx); err != nil {
-		return fmt.Errorf("finish an erasure: %w", err)
-	}
-	return nil
+	return w.p, err
 }
 
 // eraser is one run of the second half. One goroutine owns it.
@@ -128,8 +127,11 @@ type eraser struct {
 	residuals []string
 }
 
-func (w *eraser) run(ctx context.Context) error {
+func (w *eraser) run(ctx context.Context) (err error) {
 	e := w.job.Erasure
+	if w.tenant, err = w.Tenant(ctx, e.Scope.Tenant); err != nil {
+		return err
+	}
 	if e.OfRefs {
 		refs, err := w.Ledger.ErasedRefs(ctx, e.ID)
 		if err != nil {

@@ -64,13 +64,18 @@ type parts struct {
 // memParts are parts in memory with one tenant.
 func memParts(t testing.TB) *parts {
 	t.Helper()
+	p := bareParts()
+	p.start(t).createTenant(t, tenant)
+	return p
+}
+
+// bareParts are parts in memory that nobody has started yet.
+func bareParts() *parts {
 	c := newClock()
-	p := &parts{
+	return &parts{
 		clock: c, ledger: ledgermem.New(c.Now), objects: backendmem.New(c.Now), second: backendmem.New(c.Now),
 		keys: keysmem.New(nil),
 	}
-	p.start(t).createTenant(t, tenant)
-	return p
 }
 
 // node is one process over the parts. Its decorators are its own, so that a

@@ -25,12 +25,12 @@ type diskParts struct {
 	open *sqlite.Ledger
 }
 
-func newDiskParts(t *testing.T) *diskParts {
+func newDiskParts(t *testing.T, second bool) *diskParts {
 	t.Helper()
-	c := newClock()
-	d := &diskParts{dir: t.TempDir(), parts: &parts{
-		clock: c, objects: backendmem.New(c.Now), second: backendmem.New(c.Now), keys: keysmem.New(nil),
-	}}
+	d := &diskParts{dir: t.TempDir(), parts: bareParts()}
+	if !second {
+		d.parts.second = nil
+	}
 	d.openLedger(t)
 	t.Cleanup(func() { _ = d.open.Close() })
 	d.start(t).createTenant(t, tenant)
@@ -128,7 +128,13 @@ const (
 // newHistory makes a history; rollStore: the store comes back old, too.
 func newHistory(t *testing.T, rollStore bool) *history {
 	t.Helper()
-	h := &history{diskParts: newDiskParts(t)}
+	h := &history{diskParts: newDiskParts(t, true)}
+	h.happen(t, rollStore)
+	return h
+}
+
+func (h *history) happen(t *testing.T, rollStore bool) {
+	t.Helper()
 	n := h.start(t)
 	h.old = n.mustPut(t, oldRun, "old")
 	h.erased = n.mustPut(t, goneRun, "to be erased")
@@ -157,7 +163,6 @@ func newHistory(t *testing.T, rollStore bool) *history {
 	if rollStore {
 		h.parts.objects = objects
 	}
-	return h
 }
 
 // again returns a copy of the history with parts of its own.
@@ -372,6 +377,9 @@ func TestStoreAndLedgerMustBelongTogether(t *testing.T) {
 		"a new ledger and an empty store, keys in use": func(t *testing.T, p *parts) {
 			p.ledger, p.objects = ledgermem.New(p.clock.Now), backendmem.New(p.clock.Now)
 		},
+		"no second place any more":          func(_ *testing.T, p *parts) { p.second = nil },
+		"an empty second place":             func(_ *testing.T, p *parts) { p.second = backendmem.New(p.clock.Now) },
+		"another deployment's second place": func(t *testing.T, p *parts) { p.second = memParts(t).second },
 		"a new ledger and a store that lost its identity": func(t *testing.T, p *parts) {
 			p.ledger, p.keys = ledgermem.New(p.clock.Now), keysmem.New(nil)
 			if _, err := p.objects.Erase(t.Context(), backends.Scope{Names: []string{backends.IdentityName}}); err != nil {
@@ -397,14 +405,7 @@ func TestStoreAndLedgerMustBelongTogether(t *testing.T) {
 
 // TestFirstStartCrashMatrix interrupts the first start at every call.
 func TestFirstStartCrashMatrix(t *testing.T) {
-	fresh := func() *parts {
-		c := newClock()
-		return &parts{
-			clock: c, ledger: ledgermem.New(c.Now), objects: backendmem.New(c.Now), second: backendmem.New(c.Now),
-			keys: keysmem.New(nil),
-		}
-	}
-	n := fresh().boot()
+	n := bareParts().boot()
 	var calls []call
 	n.onCall(func(c call) { calls = append(calls, c) })
 	if err := n.store.Start(t.Context()); err != nil {
@@ -416,7 +417,7 @@ func TestFirstStartCrashMatrix(t *testing.T) {
 			func(n *node) { n.fail(c, true, errUnclassified) },
 			func(n *node) { n.dieAfter(c) },
 		} {
-			p := fresh()
+			p := bareParts()
 			n := p.boot()
 			arm(n)
 			_ = n.store.Start(t.Context())
@@ -431,16 +432,18 @@ func TestFirstStartCrashMatrix(t *testing.T) {
 // TestJournalInOneStoreOnly: without a second place the store alone tells of a
 // rolled-back ledger.
 func TestJournalInOneStoreOnly(t *testing.T) {
-	h := newHistory(t, false)
-	h.parts.second = nil
+	h := &history{diskParts: newDiskParts(t, false)}
+	h.happen(t, false)
 	h.judge(t, h.start(t))
 }
 
 // TestSecondPlaceIsFilled: a second place that is new gets the whole journal,
 // and from then on tells of a rollback of everything else.
 func TestSecondPlaceIsFilled(t *testing.T) {
-	p := memParts(t)
+	p := bareParts()
+	p.second = nil
 	n := p.start(t)
+	n.createTenant(t, tenant)
 	n.mustPut(t, run, runText)
 	n.mustErase(t, run)
 	p.second = backendmem.New(p.clock.Now)

@@ -36,13 +36,13 @@ func (s *Store) start(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	if err := s.Journal.Join(ctx, id.ID); err != nil {
+		return err
+	}
 	if err := s.catchUp(ctx, id.Recovery); err != nil {
 		return err
 	}
-	if err := s.Journal.Flush(ctx); err != nil {
-		return err
-	}
-	return s.Journal.Backfill(ctx)
+	return s.Journal.Flush(ctx)
 }
 
 // identify: the ledger commits an id, then the object is created; from then on

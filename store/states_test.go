@@ -185,7 +185,7 @@ func statesAndAnswers() []answers {
 					t.Fatalf("enter missing: %d, %v", n, err)
 				}
 			},
-			resolve: blobd.ErrMissing, read: resolver.StatusMissing, put: newRef, capture: newRef,
+			resolve: blobd.ErrMissing, read: resolver.StatusMissing, records: resolver.StatusMissing, put: newRef, capture: newRef,
 		},
 		{
 			state: "never stored",

@@ -59,8 +59,9 @@ type Store struct {
 	mu      sync.RWMutex
 	tenants map[string]ledger.Tenant // guarded by mu; what is used of a row never changes
 
-	ready atomic.Pointer[notReady] // nil once Start succeeded
-	stats counters
+	ready     atomic.Pointer[notReady] // nil once Start succeeded
+	restoring nameLocks                // by object name
+	stats     counters
 }
 
 // notReady says why the store does not serve.

@@ -3,6 +3,7 @@ package fs_test
 import (
 	"crypto/rand"
 	"fmt"
+	"runtime"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -30,13 +31,13 @@ func benchName(i int64) string {
 }
 
 func BenchmarkPut8KiB(b *testing.B) {
-	for _, clients := range []int{1, 16, 64} {
+	for _, clients := range []int{2, 16, 64} {
 		b.Run(fmt.Sprintf("clients=%d", clients), func(b *testing.B) {
 			s := benchStore(b)
 			data := make([]byte, 8<<10)
 			_, _ = rand.Read(data)
 			var n atomic.Int64
-			b.SetParallelism(clients / 2)
+			b.SetParallelism(max(1, clients/runtime.GOMAXPROCS(0)))
 			b.ReportAllocs()
 			b.ResetTimer()
 			b.RunParallel(func(pb *testing.PB) {

@@ -150,6 +150,21 @@ func TestAFailedAppendLeavesNothingAndTheStoreGoesOn(t *testing.T) {
 	}
 }
 
+func TestADiskWithRoomForTheRecordsOnlyIsNotFull(t *testing.T) {
+	folder := t.TempDir()
+	d := new(disk)
+	s := d.open(t, folder, blobfs.Options{})
+	d.fail("append", syscall.ENOSPC, 1) // the first put of a segment writes zeros ahead
+	first, firstData := blob(1, "first")
+	put(t, s, first, firstData)
+	second, secondData := blob(1, "second")
+	put(t, s, second, secondData)
+	s.Crash()
+	s = open(t, folder, blobfs.Options{})
+	has(t, s, first, firstData)
+	has(t, s, second, secondData)
+}
+
 func TestAfterAFailedPutAndACrashNothingPartialIsVisible(t *testing.T) {
 	for _, op := range []string{"append", "sync"} {
 		folder := t.TempDir()

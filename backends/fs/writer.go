@@ -16,22 +16,23 @@ type writer struct {
 
 // append writes records behind each other and makes them durable. Now and then
 // it writes zeros ahead in the same call: an fdatasync of bytes that overwrite
-// others needs no change of the file's metadata, and so costs a third.
+// others needs no journal commit of the filesystem.
 func (w *writer) append(fresh []*put) error {
 	w.batch++
-	buffers := make([][]byte, 0, len(fresh)+1)
 	end := w.end
 	for _, p := range fresh {
 		p.offset = end
 		placeRecord(*p.buffer, w.id, end, w.batch)
-		buffers = append(buffers, *p.buffer)
 		end += int64(len(*p.buffer))
 	}
 	ahead := w.ahead(end)
-	if ahead > 0 {
-		buffers = append(buffers, w.zeros[:ahead])
+	err := w.file.WriteVectors(w.vectors(fresh, ahead), w.end)
+	if err != nil && ahead > 0 {
+		// The disk may have room for the records and not for zeros.
+		w.limit, ahead = 0, 0
+		err = w.file.WriteVectors(w.vectors(fresh, 0), w.end)
 	}
-	if err := w.file.WriteVectors(buffers, w.end); err != nil {
+	if err != nil {
 		return err
 	}
 	if err := w.file.Sync(); err != nil {
@@ -43,9 +44,21 @@ func (w *writer) append(fresh []*put) error {
 	return nil
 }
 
-// ahead returns how many zeros to write behind end.
+func (w *writer) vectors(fresh []*put, ahead int64) [][]byte {
+	buffers := make([][]byte, 0, len(fresh)+1)
+	for _, p := range fresh {
+		buffers = append(buffers, *p.buffer)
+	}
+	if ahead > 0 {
+		buffers = append(buffers, w.zeros[:ahead])
+	}
+	return buffers
+}
+
+// ahead returns how many zeros to write behind a batch that ends at end. A batch
+// that would use up an eighth of them is large enough to bear its own commit.
 func (w *writer) ahead(end int64) int64 {
-	if end <= w.allocated {
+	if end <= w.allocated || end-w.end > int64(len(w.zeros))/8 {
 		return 0
 	}
 	return max(0, min(int64(len(w.zeros)), w.limit-end))

@@ -8,6 +8,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"flag"
 	"fmt"
@@ -17,6 +18,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -47,81 +49,100 @@ func main() {
 	rounds := flag.Int("rounds", 3, "how often everything is measured; the median is printed")
 	only := flag.String("only", "", "measure this one only")
 	flag.Parse()
-	b := bench{dir: *dir, span: time.Duration(*seconds * float64(time.Second)), rounds: *rounds}
+	b := bench{dir: *dir, span: time.Duration(*seconds * float64(time.Second)), rounds: *rounds, window: newWindow()}
 	fmt.Printf("%s, %d CPUs, %s, %s\n\n", runtime.Version(), runtime.NumCPU(), time.Now().Format(time.DateOnly), filesystem(*dir))
-	out := tabwriter.NewWriter(os.Stdout, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(out, "way\tputs/s, 16\tCPU µs\tputs/s, 64\tCPU µs\tgets/s, 16\tCPU µs\tbytes after deletion")
+	var rows []*row
 	for _, c := range contenders() {
-		if *only != "" && c.name != *only {
-			continue
-		}
-		if err := b.row(out, c); err != nil {
-			log.Fatalf("%s: %v", c.name, err)
+		if *only == "" || c.name == *only {
+			rows = append(rows, &row{contender: c})
 		}
 	}
-	if err := out.Flush(); err != nil {
+	// Rounds go over all ways, so that what else the machine does meets them alike.
+	for range *rounds {
+		for _, r := range rows {
+			if err := b.round(r); err != nil {
+				log.Fatalf("%s: %v", r.name, err)
+			}
+		}
+	}
+	if err := print(rows); err != nil {
 		log.Fatal(err)
 	}
+}
+
+func print(rows []*row) error {
+	out := tabwriter.NewWriter(os.Stdout, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(out, "way\tputs/s, 1\tputs/s, 16\tputs/s, 64\tCPU µs, 64\tgets/s, 16\tCPU µs\tbytes after deletion")
+	for _, r := range rows {
+		one, some, many, gets := median(r.puts[0]), median(r.puts[1]), median(r.puts[2]), median(r.gets)
+		fmt.Fprintf(out, "%s\t%.0f\t%.0f\t%.0f\t%.0f\t%.0f\t%.0f\t%s\n", r.name,
+			one.perSecond, some.perSecond, many.perSecond, many.cpu, gets.perSecond, gets.cpu, r.left)
+	}
+	return out.Flush()
+}
+
+// row gathers the figures of one way, one for each round.
+type row struct {
+	contender
+	puts [3][]figure // by 1, 16 and 64 clients
+	gets []figure
+	left string
 }
 
 type bench struct {
 	dir    string
 	span   time.Duration
 	rounds int
+	window []byte
 }
 
 // figure is a rate and what one operation costs in processor time.
 type figure struct{ perSecond, cpu float64 }
 
-func (b bench) row(out *tabwriter.Writer, c contender) error {
-	var puts16, puts64, gets []figure
-	found := ""
-	for range b.rounds {
-		p16, g, left, err := b.round(c, 16)
-		if err != nil {
+func (b bench) round(r *row) error {
+	for i, clients := range []int{1, 16, 64} {
+		if err := b.fill(r, i, clients); err != nil {
 			return err
 		}
-		p64, _, _, err := b.round(c, 64)
-		if err != nil {
-			return err
-		}
-		puts16, puts64, gets, found = append(puts16, p16), append(puts64, p64), append(gets, g), left
 	}
-	a, z, g := median(puts16), median(puts64), median(gets)
-	_, err := fmt.Fprintf(out, "%s\t%.0f\t%.0f\t%.0f\t%.0f\t%.0f\t%.0f\t%s\n",
-		c.name, a.perSecond, a.cpu, z.perSecond, z.cpu, g.perSecond, g.cpu, found)
-	return err
+	return nil
 }
 
-func (b bench) round(c contender, clients int) (puts, gets figure, left string, err error) {
+// fill measures puts into a new folder, and with 16 clients gets of what was put.
+func (b bench) fill(r *row, i, clients int) error {
 	folder, err := os.MkdirTemp(b.dir, "storage-*")
 	if err != nil {
-		return puts, gets, "", err
+		return err
 	}
 	defer os.RemoveAll(folder)
-	w, err := c.open(folder)
+	w, err := r.open(folder)
 	if err != nil {
-		return puts, gets, "", err
+		return err
 	}
 	defer w.close()
 	var stored atomic.Int64
-	puts, err = b.measure(clients, func(*rand.Rand) error {
-		i := stored.Add(1)
-		return w.put(nameOf(i), body(i))
+	puts, err := b.measure(clients, func(*rand.Rand) error {
+		n := stored.Add(1)
+		return w.put(nameOf(n), b.body(n))
 	})
 	if err != nil {
-		return puts, gets, "", err
+		return err
 	}
-	n := stored.Load() - int64(clients)
-	gets, err = b.measure(16, func(r *rand.Rand) error {
-		_, err := w.get(nameOf(1 + r.Int64N(n)))
+	r.puts[i] = append(r.puts[i], puts)
+	if clients != 16 {
+		return nil
+	}
+	n := stored.Load()
+	gets, err := b.measure(clients, func(random *rand.Rand) error {
+		_, err := w.get(nameOf(1 + random.Int64N(n)))
 		return err
 	})
 	if err != nil {
-		return puts, gets, "", err
+		return err
 	}
-	left, err = leftAfterErase(w, folder)
-	return puts, gets, left, err
+	r.gets = append(r.gets, gets)
+	r.left, err = leftAfterErase(w, folder)
+	return err
 }
 
 // measure runs op in many goroutines for the span.
@@ -154,7 +175,7 @@ func (b bench) measure(clients int, op func(*rand.Rand) error) (figure, error) {
 
 // leftAfterErase deletes an object by ordinary means and looks for its bytes.
 func leftAfterErase(w way, folder string) (string, error) {
-	marker := bytes.Repeat([]byte("these bytes are to be gone; "), 300)[:8<<10]
+	marker := bytes.Repeat([]byte("these bytes are to be gone; "), 300)[:bodySize]
 	name := nameOf(1 << 40)
 	if err := w.put(name, marker); err != nil {
 		return "", err
@@ -187,32 +208,25 @@ func nameOf(i int64) string {
 	return backends.BlobName("tenant", tag, ref)
 }
 
-// body returns 8 KiB that look sealed, from a window of random bytes made once.
-func body(i int64) []byte {
-	at := (i * 127) % int64(len(window)-8<<10)
-	return window[at : at+8<<10]
-}
+const bodySize = 8 << 10
 
-var window = func() []byte {
+// newWindow returns random bytes that bodies are cut from.
+func newWindow() []byte {
 	b := make([]byte, 1<<20)
 	_, _ = rand.NewChaCha8([32]byte{1}).Read(b)
 	return b
-}()
+}
 
+// body returns 8 KiB that look sealed.
+func (b bench) body(i int64) []byte {
+	at := (i * 127) % int64(len(b.window)-bodySize)
+	return b.window[at : at+bodySize]
+}
+
+// median orders by rate.
 func median(f []figure) figure {
-	best := f[0]
-	for _, x := range f {
-		below := 0
-		for _, y := range f {
-			if y.perSecond < x.perSecond {
-				below++
-			}
-		}
-		if below == len(f)/2 {
-			best = x
-		}
-	}
-	return best
+	f = slices.SortedFunc(slices.Values(f), func(a, b figure) int { return cmp.Compare(a.perSecond, b.perSecond) })
+	return f[len(f)/2]
 }
 
 func processorTime() time.Duration {

@@ -79,6 +79,11 @@ func buildCore(ctx context.Context, cfg config, now func() time.Time, log *slog.
 		return nil, err
 	}
 	c.journal = evidence.NewJournal(c.ledger, places...)
+	if cfg.LeaveJournal {
+		if err := c.journal.Leave(ctx); err != nil {
+			return nil, err
+		}
+	}
 	c.store = store.New(store.Config{
 		Ledger: c.ledger, Objects: places[0], Keys: c.keys, Journal: c.journal,
 		Now: now, Random: rand.Reader, PutMargin: cfg.PutMargin, CacheBytes: cfg.CacheBytes, Log: log,

@@ -33,6 +33,7 @@ type config struct {
 	PutMargin                               time.Duration
 	TokenCache                              time.Duration
 	JournalDir                              string
+	LeaveJournal                            bool // there is no second place any more
 	MaxBlob, MaxBatch, MaxBody, MaxInFlight int64
 	Server                                  string
 	Token                                   string
@@ -193,6 +194,9 @@ func (c *config) decode() error {
 	c.PutMargin = span("putMargin", 100*time.Millisecond)
 	c.TokenCache = span("tokenCache", time.Millisecond)
 	c.JournalDir = text("journal.dir")
+	if c.JournalDir == "none" {
+		c.JournalDir, c.LeaveJournal = "", true
+	}
 	if c.JournalDir != "" && inside(c.DataDir, c.JournalDir) {
 		errs = append(errs, c.wrong("journal.dir", "must lie outside the data folder"))
 	}

@@ -4,7 +4,10 @@ import (
 	"bufio"
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"io"
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -52,6 +55,7 @@ func TestScripts(t *testing.T) {
 			"field":    fieldScript,
 			"mode":     modeScript,
 			"damage":   damageScript,
+			"signal2":  secondSignalScript,
 		},
 	})
 }
@@ -149,6 +153,50 @@ func termScript(ts *testscript.TestScript, neg bool, args []string) {
 	ts.Setenv("BLOBD_SERVER", "")
 	ts.Setenv("BLOBD_DATA_DIR", "")
 	ts.Check(os.WriteFile(dir+".log", p.stderr.Bytes(), 0o600))
+}
+
+// secondSignalScript: signal2 DIR holds a server's end up by a request that
+// never completes, and wants a second signal to end it at once.
+func secondSignalScript(ts *testscript.TestScript, neg bool, args []string) {
+	p := ts.Value("servers").(map[string]*process)[ts.MkAbs(args[0])]
+	if neg || p == nil {
+		ts.Fatalf("usage: signal2 DIR")
+	}
+	host := strings.TrimPrefix(ts.Getenv("BLOBD_SERVER"), "http://")
+	c, err := net.Dial("tcp", host)
+	ts.Check(err)
+	defer func() { _ = c.Close() }()
+	token := strings.TrimSpace(ts.ReadFile(filepath.Join(args[0], tokenFile)))
+	_, err = io.WriteString(c, putHead(token))
+	ts.Check(err)
+	_, err = c.Read(make([]byte, 1024)) // the server asks for the body
+	ts.Check(err)
+
+	ts.Check(p.cmd.Process.Signal(syscall.SIGTERM))
+	for { // until the end has begun
+		again, err := net.Dial("tcp", host)
+		if err != nil {
+			break
+		}
+		ts.Check(again.Close())
+	}
+	select {
+	case err := <-p.ended:
+		ts.Fatalf("the server ended with a request under way: %v", err)
+	default:
+	}
+	ts.Check(p.cmd.Process.Signal(syscall.SIGTERM))
+	select {
+	case err := <-p.ended:
+		var exit *exec.ExitError
+		if !errors.As(err, &exit) || exit.Sys().(syscall.WaitStatus).Signal() != syscall.SIGTERM {
+			ts.Fatalf("the server ended with %v", err)
+		}
+	case <-time.After(drainTime / 2):
+		ts.Fatalf("the second signal did not end the server")
+	}
+	ts.Setenv("BLOBD_SERVER", "")
+	ts.Setenv("BLOBD_DATA_DIR", "")
 }
 
 // exitCodeScript: exitcode N CMD… runs a command and wants exactly this code.

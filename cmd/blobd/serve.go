@@ -73,7 +73,7 @@ func serve(ctx context.Context, cfg config, log *slog.Logger, announce func(url 
 		return err
 	}
 	defer func() { err = errors.Join(err, c.Close()) }()
-	started, err := c.startNew(ctx)
+	started, err := c.start(ctx, log)
 	if err != nil {
 		return err
 	}
@@ -81,64 +81,37 @@ func serve(ctx context.Context, cfg config, log *slog.Logger, announce func(url 
 	if err != nil {
 		return err
 	}
-	starting, cancel := context.WithCancel(context.WithoutCancel(ctx))
-	defer cancel()
-	var start <-chan error
-	if !started {
-		start = s.startUsed(starting, log)
-	}
 	sites, err := s.listen(ctx)
 	if err != nil {
-		cancel()
-		if start != nil {
-			<-start
-		}
 		return err
 	}
 	announce(sites[0].url())
-	log.Info("serving", "url", sites[0].url(), "version", version(), "ready", s.store.Serving() == nil)
-	return s.run(ctx, sites, func(work context.Context) error {
-		if start == nil {
-			return nil
-		}
-		stop := context.AfterFunc(work, cancel)
-		defer stop()
-		return <-start
-	}, log)
+	log.Info("serving", "url", sites[0].url(), "version", version(), "ready", started)
+	return s.run(ctx, sites, started, log)
 }
 
-// startNew starts a new folder before anything listens; a failure ends the
-// process. A folder in use starts while it listens, so that readiness can say
-// what it waits for.
-func (c *core) startNew(ctx context.Context) (started bool, err error) {
+// start starts the store before anything listens. For a new folder a failure
+// ends the process. A folder in use is ready at once after an ordinary stop;
+// where it is not, or where it takes longer, started is false: the start goes on
+// behind a listener, so that readiness can say what it waits for.
+func (c *core) start(ctx context.Context, log *slog.Logger) (started bool, err error) {
 	isNew, err := c.newFolder(ctx)
-	if err != nil || !isNew {
+	if err != nil {
 		return false, err
+	}
+	if !isNew {
+		soon, cancel := context.WithTimeout(ctx, startSoonTime)
+		defer cancel()
+		if err := c.store.Start(soon); err != nil {
+			log.Error("not ready", "error", err)
+			return false, nil
+		}
+		return true, nil
 	}
 	if err := c.store.Start(ctx); err != nil {
 		return false, err
 	}
 	return true, c.firstStart(ctx)
-}
-
-// startUsed starts a folder in use, for as long as it takes, and waits a moment
-// for it before anything listens: the first request after an ordinary start is
-// served. A start that takes longer goes on behind a listener that says that the
-// service is not ready; the channel tells its end.
-func (s *service) startUsed(ctx context.Context, log *slog.Logger) <-chan error {
-	end := make(chan error, 1)
-	soon := make(chan struct{})
-	go func() {
-		defer close(soon)
-		end <- s.becomeReady(ctx, log)
-	}()
-	late := time.NewTimer(startSoonTime)
-	defer late.Stop()
-	select {
-	case <-soon:
-	case <-late.C:
-	}
-	return end
 }
 
 // site is a listener and what serves on it.
@@ -226,12 +199,15 @@ func profiles() http.Handler {
 }
 
 // run serves and works until ctx ends or a part fails, then ends all in order.
-func (s *service) run(ctx context.Context, sites []site, start func(context.Context) error, log *slog.Logger) error {
+func (s *service) run(ctx context.Context, sites []site, started bool, log *slog.Logger) error {
 	work, stop := context.WithCancel(context.WithoutCancel(ctx))
 	defer stop()
 	g, work := errgroup.WithContext(work)
-	for _, part := range []func(context.Context) error{start, s.erasures.Run, s.marks.Run, s.keys.Run} {
+	for _, part := range []func(context.Context) error{s.erasures.Run, s.marks.Run, s.keys.Run} {
 		g.Go(func() error { return ended(work, part(work)) })
+	}
+	if !started {
+		g.Go(func() error { return ended(work, s.becomeReady(work, log)) })
 	}
 	for _, open := range sites {
 		g.Go(open.serve)

@@ -2,17 +2,9 @@ package main
 
 import (
 	"context"
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
-	"crypto/tls"
-	"crypto/x509"
-	"crypto/x509/pkix"
-	"encoding/pem"
 	"errors"
 	"io"
 	"log/slog"
-	"math/big"
 	"net"
 	"net/http"
 	"os"
@@ -119,10 +111,6 @@ func TestServeStartsAndEndsAgainAndAgain(t *testing.T) {
 		if round > 0 {
 			want = http.StatusOK
 		}
-		if status == http.StatusServiceUnavailable { // a folder in use starts while it listens
-			r.becomesReady(t)
-			status, answer = r.ask(t, "POST", putPath, strings.NewReader("one thought"))
-		}
 		if status != want {
 			t.Fatalf("round %d: put: %d %s", round, status, answer)
 		}
@@ -150,9 +138,9 @@ func (r *running) becomesReady(t *testing.T) {
 // An end at any moment of the start leaves a folder that starts.
 func TestServeEndsAtAnyMoment(t *testing.T) {
 	defer goleak.VerifyNone(t, goleak.IgnoreCurrent())
-	for step := range 12 {
+	for step := range 8 {
 		folder := filepath.Join(t.TempDir(), "data")
-		ctx, cancel := context.WithTimeout(context.Background(), time.Duration(step)*8*time.Millisecond)
+		ctx, cancel := context.WithTimeout(context.Background(), time.Duration(step)*12*time.Millisecond)
 		err := serve(ctx, testConfig(t, folder, nil), quiet(), func(string) {})
 		if err != nil && !errors.Is(err, context.DeadlineExceeded) && !errors.Is(err, blobd.ErrUnavailable) {
 			t.Errorf("step %d: %v", step, err)
@@ -165,6 +153,12 @@ func TestServeEndsAtAnyMoment(t *testing.T) {
 		}
 		r.end(t)
 	}
+}
+
+// putHead is the head of a put of 8 bytes, which waits to be asked for them.
+func putHead(token string) string {
+	return "POST " + putPath + " HTTP/1.1\r\nHost: blobd\r\nAuthorization: Bearer " + token +
+		"\r\nContent-Length: 8\r\nExpect: 100-continue\r\n\r\n"
 }
 
 // A request that runs when the end is asked for is answered.
@@ -180,9 +174,7 @@ func TestEndDrains(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer func() { _ = c.Close() }()
-	head := "POST " + putPath + " HTTP/1.1\r\nHost: blobd\r\nAuthorization: Bearer " + token +
-		"\r\nContent-Length: 8\r\nExpect: 100-continue\r\n\r\n"
-	if _, err := io.WriteString(c, head); err != nil {
+	if _, err := io.WriteString(c, putHead(token)); err != nil {
 		t.Fatal(err)
 	}
 	// The server asks for the body only once the handler reads it.
@@ -321,88 +313,11 @@ func TestJournalHasASecondPlace(t *testing.T) {
 	if err != nil || len(places) == 0 {
 		t.Errorf("second place: %v %v", places, err)
 	}
-	// Without its second place, or with it: both start.
 	again := start(t, cfg)
 	again.becomesReady(t)
 	again.end(t)
-}
-
-func TestListenersAside(t *testing.T) {
-	metrics, debug := freePort(t), freePort(t)
-	cfg := testConfig(t, filepath.Join(t.TempDir(), "data"), map[string]string{"metricsListen": metrics, "debugListen": debug})
-	r := start(t, cfg)
-	for _, c := range []struct {
-		url    string
-		status int
-	}{
-		{r.url + "/metrics", http.StatusNotFound},
-		{r.url + "/debug/pprof/", http.StatusNotFound},
-		{"http://" + metrics + "/metrics", http.StatusOK},
-		{"http://" + metrics + "/debug/pprof/", http.StatusNotFound},
-		{"http://" + debug + "/debug/pprof/", http.StatusOK},
-		{"http://" + debug + "/metrics", http.StatusNotFound},
-	} {
-		if status, _ := ask(t, http.DefaultClient, "GET", c.url, "", nil); status != c.status {
-			t.Errorf("%s: %d, want %d", c.url, status, c.status)
-		}
-	}
-	r.end(t)
-	if cfg := testConfig(t, "x", nil); cfg.DebugListen != "" {
-		t.Errorf("profiles are on by default: %q", cfg.DebugListen)
-	}
-}
-
-// freePort names a port that was free a moment ago.
-func freePort(t *testing.T) string {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	must(t, err)
-	defer func() { _ = l.Close() }()
-	return l.Addr().String()
-}
-
-func TestTLS(t *testing.T) {
-	cert, key, pool := selfSigned(t)
-	cfg := testConfig(t, filepath.Join(t.TempDir(), "data"), map[string]string{"tls.cert": cert, "tls.key": key})
-	r := start(t, cfg)
-	if !strings.HasPrefix(r.url, "https://127.0.0.1:") {
-		t.Errorf("url %s", r.url)
-	}
-	transport := &http.Transport{TLSClientConfig: &tls.Config{RootCAs: pool}}
-	defer transport.CloseIdleConnections()
-	status, _ := ask(t, &http.Client{Transport: transport}, "GET", r.url+"/livez", "", nil)
-	if status != http.StatusOK {
-		t.Errorf("livez: %d", status)
-	}
-	r.end(t)
-
-	must(t, os.WriteFile(key, []byte("no key"), 0o600))
-	if err := serve(t.Context(), cfg, quiet(), func(string) { t.Error("it serves") }); err == nil {
-		t.Error("a broken key was taken")
-	}
-}
-
-// selfSigned writes a certificate for 127.0.0.1 and its key.
-func selfSigned(t *testing.T) (certFile, keyFile string, pool *x509.CertPool) {
-	t.Helper()
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	must(t, err)
-	template := &x509.Certificate{
-		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "test"},
-		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
-		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}, IsCA: true, BasicConstraintsValid: true,
-	}
-	der, err := x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key)
-	must(t, err)
-	keyDER, err := x509.MarshalPKCS8PrivateKey(key)
-	must(t, err)
-	cert, err := x509.ParseCertificate(der)
-	must(t, err)
-	pool = x509.NewCertPool()
-	pool.AddCert(cert)
-	dir := t.TempDir()
-	certFile, keyFile = filepath.Join(dir, "cert.pem"), filepath.Join(dir, "key.pem")
-	must(t, os.WriteFile(certFile, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}), 0o600))
-	must(t, os.WriteFile(keyFile, pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: keyDER}), 0o600))
-	return certFile, keyFile, pool
+	// Told that there is none any more, it starts without.
+	without := start(t, testConfig(t, filepath.Join(dir, "data"), map[string]string{"journal.dir": "none"}))
+	without.becomesReady(t)
+	without.end(t)
 }

@@ -40,7 +40,7 @@ func settings() []setting {
 		{Key: "keys.cacheTTL", Env: "BLOBD_KEYS_CACHE_TTL", Kind: asDuration, Default: "5m", Means: "how long an unwrapped key may be used"},
 		{Key: "putMargin", Env: "BLOBD_PUT_MARGIN", Kind: asDuration, Default: "30s", Means: "how long after a fence a late object write may still land"},
 		{Key: "tokenCache", Env: "BLOBD_TOKEN_CACHE", Kind: asDuration, Default: "5s", Means: "how long a revoked token may still be taken"},
-		{Key: "journal.dir", Env: "BLOBD_JOURNAL_DIR", Means: "second place of the journal, outside the data folder; empty: none"},
+		{Key: "journal.dir", Env: "BLOBD_JOURNAL_DIR", Means: "second place of the journal, outside the data folder; once there is one it must be there, until told \"none\""},
 
 		{Key: "limits.blob", Env: "BLOBD_LIMITS_BLOB", Kind: asBytes, Default: "16777216", Means: "readable bytes of one blob"},
 		{Key: "limits.batch", Env: "BLOBD_LIMITS_BATCH", Kind: asBytes, Default: "16777216", Means: "readable bytes of one capture or resolve batch"},

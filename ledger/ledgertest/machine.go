@@ -27,6 +27,7 @@ func runMachine(t *testing.T, h Harness) {
 			return nil, l.CreateTenant(ctx, ledger.Tenant{ID: tenant, CreatedAt: start, MinimumWrap: 1}, entry(ledger.EntryTenant))
 		})
 		r.Repeat(m.acts())
+		m.compare(r)
 	})
 }
 
@@ -106,8 +107,8 @@ func refs(r *rapid.T) (rs []blobd.Ref) {
 
 func (m *machine) acts() map[string]func(*rapid.T) {
 	acts := map[string]func(*rapid.T){
-		"":       m.compare,
-		"commit": m.commit,
+		"compare": m.compare,
+		"commit":  m.commit,
 		"retained": func(r *rapid.T) {
 			c := retained(execution(r), m.now(), refOf(blob(r)))
 			c.Attempt = rapid.Int64Range(1, 2).Draw(r, "attempt")
@@ -226,7 +227,7 @@ func (m *machine) work(r *rapid.T) {
 	}
 }
 
-// compare looks at everything after every act.
+// compare looks at everything, now and then and at the end.
 func (m *machine) compare(r *rapid.T) {
 	m.both(r, "stats", func(l ledger.Ledger) (any, error) {
 		s, err := l.Stats(ctx)
