@@ -130,6 +130,7 @@ type API struct {
 	idSeed   uint64
 	idNext   atomic.Uint64
 	probing  singleflight.Group
+	probed   atomic.Pointer[probe]
 	draining atomic.Bool
 }
 

@@ -88,7 +88,7 @@ func (a *API) withBody(c *call, limit int64, use func(body []byte) error) error 
 	if err != nil {
 		return err
 	}
-	return use(b.b)
+	return c.inTime(func() error { return use(b.b) })
 }
 
 func errBodyTooLarge(limit int64) error {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"net/http"
 	"runtime"
@@ -90,7 +91,27 @@ func (rt *boundRoute) serve(w http.ResponseWriter, r *http.Request) {
 	}()
 	if err := a.run(c); err != nil {
 		a.fail(c, err)
+		c.hearOut()
 	}
+}
+
+// A refused request may still be sending its body, and a client that sends does
+// not read: if the connection were closed now it would see a reset and not the
+// answer. So the rest is read and thrown away, up to a size and a time.
+const (
+	hearOutBytes = 64 << 20
+	hearOutTime  = 5 * time.Second
+)
+
+func (c *call) hearOut() {
+	if c.r.ContentLength == 0 {
+		return
+	}
+	rc := http.NewResponseController(c.w)
+	if rc.Flush() != nil || rc.SetReadDeadline(time.Now().Add(hearOutTime)) != nil {
+		return // the writer of a test, or a connection that is gone
+	}
+	_, _ = io.CopyN(io.Discard, c.r.Body, hearOutBytes)
 }
 
 // run identifies, checks the role, checks what the URL says, and acts.
@@ -113,13 +134,21 @@ func (a *API) run(c *call) error {
 	if err := c.readQuery(); err != nil {
 		return err
 	}
-	if rt.ownDeadline {
+	if rt.request != nil { // the time begins when the body is read
 		return rt.act(a, c)
+	}
+	return c.inTime(func() error { return rt.act(a, c) })
+}
+
+// inTime bounds what the request waits for, unless the core does.
+func (c *call) inTime(act func() error) error {
+	if c.rt.ownDeadline {
+		return act()
 	}
 	ctx, cancel := context.WithTimeout(c.r.Context(), requestTimeout)
 	defer cancel()
 	c.r = c.r.WithContext(ctx)
-	return rt.act(a, c)
+	return act()
 }
 
 // fail answers an error. What is not the caller's fault is logged under the
@@ -127,6 +156,7 @@ func (a *API) run(c *call) error {
 func (a *API) fail(c *call, err error) {
 	p := a.errors.classify(err)
 	k := a.errors.kinds[p.code]
+	a.metrics.alarm(p.code)
 	if k.status >= http.StatusInternalServerError && p.code != wire.CodeNotImplemented {
 		a.logFailure(c, p, err)
 	}
@@ -166,6 +196,7 @@ func (a *API) recovered(c *call, v any) {
 		panic(http.ErrAbortHandler)
 	}
 	p := &problem{wire.CodeInternal, "the server failed; what the request did is not known"}
+	a.metrics.alarm(p.code)
 	a.writeProblem(c, a.errors.kinds[p.code], p, nil)
 }
 

@@ -3,6 +3,7 @@ package api
 import (
 	"context"
 	"net/http"
+	"slices"
 	"strconv"
 	"sync/atomic"
 	"time"
@@ -11,6 +12,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
+	"github.com/blobd/blobd/api/wire"
 	"github.com/blobd/blobd/keys"
 )
 
@@ -20,6 +22,7 @@ type metrics struct {
 	requests *prometheus.CounterVec
 	seconds  *prometheus.HistogramVec
 	inFlight prometheus.Gauge
+	alarms   *prometheus.CounterVec
 	handler  http.Handler
 }
 
@@ -40,12 +43,30 @@ func newMetrics(c Config) *metrics {
 		inFlight: prometheus.NewGauge(prometheus.GaugeOpts{
 			Name: "blobd_http_requests_in_flight", Help: "Requests being answered.",
 		}),
+		alarms: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "blobd_alarms_total", Help: "Answers that tell of a lost or damaged blob, or of a panic.",
+		}, []string{"code"}),
+	}
+	for _, code := range alarmCodes() { // shown before the first one rings
+		m.alarms.WithLabelValues(string(code))
 	}
 	registry := prometheus.NewRegistry()
-	registry.MustRegister(m.requests, m.seconds, m.inFlight, newStateCollector(c),
+	registry.MustRegister(m.requests, m.seconds, m.inFlight, m.alarms, newStateCollector(c),
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	m.handler = promhttp.HandlerFor(registry, promhttp.HandlerOpts{Registry: registry})
 	return m
+}
+
+// alarmCodes are the answers that an operator must look at.
+func alarmCodes() []wire.Code {
+	return []wire.Code{wire.CodeBlobMissing, wire.CodeKeyMissing, wire.CodeCorrupt, wire.CodeInternal}
+}
+
+// alarm counts a code if it is an alarm.
+func (m *metrics) alarm(code wire.Code) {
+	if slices.Contains(alarmCodes(), code) {
+		m.alarms.WithLabelValues(string(code)).Inc()
+	}
 }
 
 // figures are one route's metrics. Each status is resolved at its first use, so
@@ -103,7 +124,7 @@ func stateFigures() []struct{ name, help string } {
 		{"blobd_executions", "Executions."},
 		{"blobd_bytes", "Readable bytes of live blobs."},
 		{"blobd_erasures_open", "Erasures that are not erased yet."},
-		{"blobd_erasure_oldest_due_seconds", "How long the oldest due erasure has been due; 0: none is."},
+		{"blobd_erasure_oldest_open_seconds", "Age of the oldest erasure that is not erased yet; 0: there is none."},
 		{"blobd_journal_unpublished", "Records that are not in the journal yet."},
 		{"blobd_ledger_wal_bytes", "Size of the write-ahead log, where there is one."},
 	}
@@ -143,12 +164,12 @@ func (s *stateCollector) collectLedger(ch chan<- prometheus.Metric) {
 		return
 	}
 	ch <- prometheus.MustNewConstMetric(s.up, prometheus.GaugeValue, 1)
-	overdue := 0.0
-	if !st.OldestErasureDue.IsZero() {
-		overdue = max(0, s.Now().Sub(st.OldestErasureDue).Seconds())
+	oldest := 0.0
+	if !st.OldestErasure.IsZero() {
+		oldest = max(0, s.Now().Sub(st.OldestErasure).Seconds())
 	}
 	for i, v := range []float64{
-		float64(st.Blobs), float64(st.Executions), float64(st.Bytes), float64(st.ErasuresOpen), overdue,
+		float64(st.Blobs), float64(st.Executions), float64(st.Bytes), float64(st.ErasuresOpen), oldest,
 		float64(st.JournalUnpublished), float64(st.WALBytes),
 	} {
 		ch <- prometheus.MustNewConstMetric(s.descs[i], prometheus.GaugeValue, v)

@@ -154,10 +154,10 @@ func (c *call) batch(q wire.ResolveRequest) (resolver.Request, error) {
 			return out, refuse(wire.CodeInvalid, "parts[%d]: %v", i, err)
 		}
 		out.Wants[i].Ref = ref
-		if p.Digest == "" {
+		if p.Digest == nil {
 			continue
 		}
-		d, err := blobd.ParseDigest(p.Digest)
+		d, err := blobd.ParseDigest(*p.Digest)
 		if err != nil {
 			return out, refuse(wire.CodeInvalid, "parts[%d]: %v", i, err)
 		}

@@ -180,7 +180,7 @@ func TestFolderRolledBack(t *testing.T) {
 	s = start(t, p.dir, second)
 	p.wantMissing(s, "old", "sha256:"+zeros)
 	s.stop()
-	if code, out := offline(t, "verify", "--data-dir", p.dir, "--accept-gap", "--yes"); code != 0 {
+	if code, out := offlineWith(t, []string{second}, "verify", "--data-dir", p.dir, "--accept-gap", "--yes"); code != 0 {
 		t.Fatalf("accept the gap: %d\n%s", code, out)
 	}
 	s = start(t, p.dir, second)
@@ -191,7 +191,13 @@ func TestFolderRolledBack(t *testing.T) {
 	p.wantRevoked(s)
 	s.waitAllErased()
 	s.stop()
-	wantVerified(t, p.dir)
+	wantVerified(t, p.dir, second)
+	// What told of the rollback must stay: without it nothing is answered.
+	s = listen(t, p.dir)
+	if a := s.resolve("old", p.before.Ref); a.status != http.StatusServiceUnavailable {
+		t.Errorf("without the journal's second place: %d, want 503", a.status)
+	}
+	s.stop()
 }
 
 // TestOldFolderLaidOverTheNew: files of the copy replace those of the same

@@ -184,8 +184,13 @@ func (s *server) eventually(limit time.Duration, what string, seen func() bool) 
 // offline runs a command that needs no server, and returns its exit code.
 func offline(t *testing.T, args ...string) (int, string) {
 	t.Helper()
+	return offlineWith(t, nil, args...)
+}
+
+func offlineWith(t *testing.T, settings []string, args ...string) (int, string) {
+	t.Helper()
 	cmd := exec.Command(program, args...)
-	cmd.Env = environ()
+	cmd.Env = environ(settings...)
 	out, err := cmd.CombinedOutput()
 	if err != nil && cmd.ProcessState == nil {
 		t.Fatal(err)
@@ -194,9 +199,9 @@ func offline(t *testing.T, args ...string) (int, string) {
 }
 
 // wantVerified: fsck finds that every live row opens.
-func wantVerified(t *testing.T, dir string) {
+func wantVerified(t *testing.T, dir string, settings ...string) {
 	t.Helper()
-	if code, out := offline(t, "verify", "--data-dir", dir); code != 0 {
+	if code, out := offlineWith(t, settings, "verify", "--data-dir", dir); code != 0 {
 		t.Errorf("verify exits with %d:\n%s", code, out)
 	}
 }

@@ -125,7 +125,8 @@ type Erasures interface {
 // Jobs runs the second half of erasures: leased rows, never discarded.
 type Jobs interface {
 	// Claim leases the erasure that is due first, or ErrNotFound when none is
-	// due at at. The term rises with each claim.
+	// due at at. The term rises with each claim. An engine that knows that a
+	// lease's owner ended may end the lease.
 	Claim(ctx context.Context, owner string, at, until time.Time) (Job, error)
 	// Postpone gives a claimed job a new due time and its progress so far, and
 	// ends the lease. A stale lease is ErrConflict and changes nothing.
@@ -186,7 +187,7 @@ type Deployment interface {
 // Requests remembers answers under an idempotency key.
 type Requests interface {
 	// Begin claims a key, or returns what is there. Entries older than notBefore
-	// are as if absent.
+	// are as if absent, and so may be running ones whose process ended.
 	Begin(ctx context.Context, r Request, notBefore time.Time) (existing Request, found bool, err error)
 	// Complete stores the answer, with a status, of a claimed key that still runs
 	// with the same body; anything else there is ErrConflict.

@@ -271,7 +271,7 @@ type Request struct {
 type Stats struct {
 	Blobs, Executions, Bytes int64 // live
 	ErasuresOpen             int64
-	OldestErasureDue         time.Time // when the open job that is due first is to run
+	OldestErasure            time.Time // when the oldest open erasure was fenced; zero: none is open
 	JournalUnpublished       int64
 	WALBytes                 int64 // SQLite only
 }

@@ -62,6 +62,8 @@ const (
 	// be gone without a trace: a ref without a row is missing, not null, until
 	// an operator accepts the loss.
 	RecoveryGap RecoveryState = 2
+	// RecoveryReplayGap: as RecoveryReplay, and RecoveryGap comes after it.
+	RecoveryReplayGap RecoveryState = 3
 )
 
 // Move is one legal change of state. From 0 is "no row".

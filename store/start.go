@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strings"
 
 	"github.com/blobd/blobd"
 	"github.com/blobd/blobd/backends"
@@ -42,7 +43,47 @@ func (s *Store) start(ctx context.Context) error {
 	if err := s.catchUp(ctx, id.Recovery); err != nil {
 		return err
 	}
-	return s.Journal.Flush(ctx)
+	if err := s.keysAreOurs(ctx); err != nil {
+		return err
+	}
+	if err := s.Journal.Flush(ctx); err != nil {
+		return err
+	}
+	return s.markStart(ctx)
+}
+
+// keysAreOurs unwraps what the ledger holds of its tenants. A key service that
+// cannot is another deployment's, or lost its keys: what it would wrap now could
+// never be opened with the right one.
+func (s *Store) keysAreOurs(ctx context.Context) error {
+	tenants, err := s.Ledger.ListTenants(ctx, "", keyProbes)
+	if err != nil {
+		return fmt.Errorf("list the tenants: %w", err)
+	}
+	for _, t := range tenants {
+		index, err := s.indexKey(ctx, t)
+		if err != nil {
+			return fmt.Errorf("the key service does not have the keys of tenant %q: %w", t.ID, err)
+		}
+		index.Wipe()
+	}
+	return nil
+}
+
+// keyProbes bounds how many tenants a start asks the key service for.
+const keyProbes = 100
+
+// markStart journals that this run begins, before it takes a write: a ledger that
+// was copied before then and comes back is known by it, however short the run.
+func (s *Store) markStart(ctx context.Context) error {
+	entry, err := evidence.Recovery(s.Now(), "started", 0, 0)
+	if err != nil {
+		return err
+	}
+	if err := s.Ledger.Append(ctx, entry); err != nil {
+		return fmt.Errorf("journal the start: %w", err)
+	}
+	return s.Journal.Mark(ctx, s.Now().UTC())
 }
 
 // identify: the ledger commits an id, then the object is created; from then on
@@ -111,15 +152,18 @@ func (s *Store) catchUp(ctx context.Context, was ledger.RecoveryState) error {
 	if err != nil {
 		return fmt.Errorf("recovery: %w", err)
 	}
-	resumed := was == ledger.RecoveryReplay
-	if len(lost.Records) == 0 && !resumed {
+	behind := was == ledger.RecoveryReplay || was == ledger.RecoveryReplayGap
+	if len(lost.Records) == 0 && !behind {
 		return nil
 	}
-	// A replay that was cut short has made the comparison blind to a store that
-	// was rolled back too: where there is a place that could have told, assume so.
-	gap := lost.StoreBehind || was == ledger.RecoveryGap || resumed && s.Journal.Places() > 1
+	// What is found now is kept: after a crash the comparison may see less.
+	gap := lost.StoreBehind || was == ledger.RecoveryGap || was == ledger.RecoveryReplayGap
+	during, after := ledger.RecoveryReplay, ledger.RecoveryNone
+	if gap {
+		during, after = ledger.RecoveryReplayGap, ledger.RecoveryGap
+	}
 	s.Log.Error("the ledger is behind its journal: it was rolled back", "records", len(lost.Records), "storeBehind", lost.StoreBehind)
-	if err := s.recoveryStep(ctx, ledger.RecoveryReplay, "rollback found", len(lost.Records), 0); err != nil {
+	if err := s.recoveryStep(ctx, during, "rollback found", len(lost.Records), 0); err != nil {
 		return err
 	}
 	if err := s.Ledger.Replay(ctx, lost.Records); err != nil {
@@ -134,8 +178,11 @@ func (s *Store) catchUp(ctx context.Context, was ledger.RecoveryState) error {
 	if err != nil {
 		return err
 	}
-	after := ledger.RecoveryNone
-	if gap {
+	forgotten, err := s.forgottenTenants(ctx)
+	if err != nil {
+		return err
+	}
+	if forgotten { // its executions have tags that nobody can make again
 		after = ledger.RecoveryGap
 	}
 	s.Log.Error("the journal was replayed", "missing", missing, "gap", after == ledger.RecoveryGap)
@@ -174,11 +221,47 @@ func (s *Store) enterRowless(ctx context.Context) (int, error) {
 	return entered, nil
 }
 
+// forgottenTenants reports whether the store holds objects of a tenant that the
+// ledger does not know. It asks for one name of each tenant.
+func (s *Store) forgottenTenants(ctx context.Context) (bool, error) {
+	known := make(map[string]bool)
+	for after := ""; ; {
+		page, err := s.Ledger.ListTenants(ctx, after, listPage)
+		if err != nil {
+			return false, fmt.Errorf("list the tenants: %w", err)
+		}
+		for _, t := range page {
+			known[tenantTag(t)] = true
+			after = t.ID
+		}
+		if len(page) < listPage {
+			break
+		}
+	}
+	for after := ""; ; {
+		first, err := s.Objects.List(ctx, "", after, 1)
+		if err != nil {
+			return false, fmt.Errorf("list the store: %w", err)
+		}
+		if len(first) == 0 {
+			return false, nil
+		}
+		name := first[0].Name
+		if p, ok := backends.ParseBlobName(name); ok && !known[p.TenantTag] {
+			return true, nil
+		}
+		folder, _, _ := strings.Cut(name, "/")
+		after = folder + "0" // "0" is the byte after "/"
+	}
+}
+
+// listPage is how many names or rows one listing asks for.
+const listPage = 1000
+
 // eachPage lists the whole store.
 func (s *Store) eachPage(ctx context.Context, use func([]backends.Object) error) error {
-	const page = 1000
 	for after := ""; ; {
-		objects, err := s.Objects.List(ctx, "", after, page)
+		objects, err := s.Objects.List(ctx, "", after, listPage)
 		if err != nil {
 			return err
 		}
@@ -188,7 +271,7 @@ func (s *Store) eachPage(ctx context.Context, use func([]backends.Object) error)
 				return err
 			}
 		}
-		if len(objects) < page {
+		if len(objects) < listPage {
 			return nil
 		}
 	}

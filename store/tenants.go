@@ -21,7 +21,9 @@ import (
 
 // CreateTenant makes a tenant: its KEK, its index key and its row. The row is
 // committed last, so a crash leaves an unused KEK and no half tenant. An id in
-// use is ErrConflict; ids follow the rule of classes.
+// use is ErrConflict, and so is one that a rolled-back ledger forgot while the
+// store still has its objects: a new row would make them all null. Ids follow
+// the rule of classes.
 func (s *Store) CreateTenant(ctx context.Context, id, actor string) (ledger.Tenant, error) {
 	if err := blobd.CheckClass(id); err != nil {
 		return ledger.Tenant{}, fmt.Errorf("create a tenant: id: %w", err)
@@ -40,6 +42,9 @@ func (s *Store) CreateTenant(ctx context.Context, id, actor string) (ledger.Tena
 }
 
 func (s *Store) newTenant(ctx context.Context, id, actor string) (ledger.Tenant, error) {
+	if err := s.neverHeld(ctx, id); err != nil {
+		return ledger.Tenant{}, err
+	}
 	if err := s.Keys.Ring().Create(ctx, id); err != nil {
 		return ledger.Tenant{}, err
 	}
@@ -53,7 +58,7 @@ func (s *Store) newTenant(ctx context.Context, id, actor string) (ledger.Tenant,
 		return ledger.Tenant{}, err
 	}
 	t := ledger.Tenant{
-		ID: id, CreatedAt: s.Now().UTC(), NameKey: nameKey,
+		ID: id, CreatedAt: s.Now().UTC().Truncate(time.Microsecond), NameKey: nameKey,
 		IndexKey: wrapped.Ciphertext, IndexWrap: uint32(wrapped.Version), MinimumWrap: uint32(wrapped.Version),
 	}
 	entry, err := s.scribe(t).Act(t.CreatedAt, ledger.EntryTenant, "created", actor, id)
@@ -61,6 +66,23 @@ func (s *Store) newTenant(ctx context.Context, id, actor string) (ledger.Tenant,
 		return ledger.Tenant{}, err
 	}
 	return t, s.Ledger.CreateTenant(ctx, t, entry)
+}
+
+// neverHeld refuses a tenant that has a KEK and no row, unless that is what a
+// crash in newTenant leaves.
+func (s *Store) neverHeld(ctx context.Context, id string) error {
+	have, err := s.Keys.Ring().Tenants(ctx)
+	if err != nil || !slices.Contains(have, id) {
+		return err
+	}
+	forgotten, err := s.forgottenTenants(ctx)
+	if err != nil {
+		return err
+	}
+	if forgotten {
+		return fmt.Errorf("the store holds objects of a tenant that the ledger forgot: %w", blobd.ErrConflict)
+	}
+	return nil
 }
 
 // indexKey returns a copy of the tenant's index key; wipe it.
@@ -109,7 +131,7 @@ func (s *Store) DraftToken(ctx context.Context, n NewToken) (string, ledger.Toke
 	slices.Sort(roles)
 	return token, ledger.Token{
 		ID: id.String(), Tenant: n.Tenant, Name: n.Name, Hash: HashToken(token), Roles: slices.Compact(roles),
-		CreatedAt: s.Now().UTC(), ExpiresAt: n.ExpiresAt,
+		CreatedAt: s.Now().UTC().Truncate(time.Microsecond), ExpiresAt: n.ExpiresAt,
 	}, nil
 }
 

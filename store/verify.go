@@ -31,6 +31,8 @@ type Report struct {
 	Orphans  int64 // objects without a row: unreadable, and no fault
 	Repaired int64 // orphans collected
 	Faults   []Fault
+	// MissingRows are the first of the Missing, at most maxListed.
+	MissingRows []ledger.Position
 }
 
 // Fault is a promise that does not hold.
@@ -48,6 +50,9 @@ const (
 	ProblemLeftover      = "leftover" // an object is there whose erasure says erased
 )
 
+// maxListed bounds what a report lists of what is no fault.
+const maxListed = 1000
+
 // OK reports whether every live row opens and nothing erased is left.
 func (r Report) OK() bool { return len(r.Faults) == 0 }
 
@@ -58,7 +63,10 @@ const verifyPage = 256
 // for its row. It is the judge of the crash tests: run it while nothing writes.
 // An error means that it could not look; what it found is in the report.
 func (s *Store) Verify(ctx context.Context, o VerifyOptions) (Report, error) {
-	v := &verifier{Store: s, options: o}
+	v := &verifier{Store: s, options: o, erasing: make(map[blobd.ExecutionTag]bool)}
+	if err := v.openErasures(ctx); err != nil {
+		return v.report, fmt.Errorf("verify: %w", err)
+	}
 	if err := v.rows(ctx); err != nil {
 		return v.report, fmt.Errorf("verify: %w", err)
 	}
@@ -73,6 +81,43 @@ type verifier struct {
 	options VerifyOptions
 	report  Report
 	looked  int64
+	erasing map[blobd.ExecutionTag]bool // an erasure in it still runs
+}
+
+// openErasures learns where objects may still be on their way out.
+func (v *verifier) openErasures(ctx context.Context) error {
+	for after := ""; ; {
+		tenants, err := v.Ledger.ListTenants(ctx, after, listPage)
+		if err != nil {
+			return err
+		}
+		for _, t := range tenants {
+			if err := v.openErasuresOf(ctx, t.ID); err != nil {
+				return err
+			}
+			after = t.ID
+		}
+		if len(tenants) < listPage {
+			return nil
+		}
+	}
+}
+
+func (v *verifier) openErasuresOf(ctx context.Context, tenant string) error {
+	q := ledger.ErasureQuery{Tenant: tenant, State: ledger.ErasureRunning, Limit: listPage}
+	for {
+		page, err := v.Ledger.ListErasures(ctx, q)
+		if err != nil {
+			return err
+		}
+		for _, e := range page {
+			v.erasing[e.Scope.Tag] = true
+			q.Before = ledger.ErasureCursor{FencedAt: e.FencedAt, ID: e.ID}
+		}
+		if len(page) < listPage {
+			return nil
+		}
+	}
 }
 
 func (v *verifier) rows(ctx context.Context) error {
@@ -100,6 +145,9 @@ func (v *verifier) row(ctx context.Context, row ledger.ScannedBlob) error {
 		v.report.Erased++
 	case ledger.BlobMissing:
 		v.report.Missing++
+		if len(v.report.MissingRows) < maxListed {
+			v.report.MissingRows = append(v.report.MissingRows, row.Position)
+		}
 	case ledger.BlobLost:
 		v.report.Lost++
 	case ledger.BlobLive:
@@ -166,7 +214,7 @@ func (v *verifier) object(ctx context.Context, o backends.Object, p ledger.Posit
 	case row.State == ledger.BlobCollected:
 		v.report.Orphans++
 		return v.remove(ctx, o)
-	case row.State == ledger.BlobErased && row.Class == "": // a tombstone: its job is past this point
+	case row.State == ledger.BlobErased && !v.erasing[p.Tag]: // its erasure says erased
 		v.fault(p, ProblemLeftover)
 	}
 	return nil
@@ -225,6 +273,38 @@ func (s *Store) AcceptLoss(ctx context.Context, tenant, executionID string, refs
 		}
 	}
 	return nil
+}
+
+// AcceptMissing accepts the loss of every row that is entered as missing, and
+// returns how many there were: after a rollback their executions are known by
+// their tags alone.
+func (s *Store) AcceptMissing(ctx context.Context, actor string) (int, error) {
+	accepted := 0
+	for after := (ledger.Position{}); ; {
+		page, err := s.Ledger.ScanBlobs(ctx, after, verifyPage)
+		if err != nil {
+			return accepted, fmt.Errorf("accept a loss: %w", err)
+		}
+		for _, row := range page {
+			after = row.Position
+			if row.Blob.State != ledger.BlobMissing {
+				continue
+			}
+			t := ledger.Tenant{}
+			if row.Tenant != "" {
+				if t, err = s.Tenant(ctx, row.Tenant); err != nil {
+					return accepted, fmt.Errorf("accept a loss: %w", err)
+				}
+			}
+			if err := s.acceptLoss(ctx, t, row.Tag, row.Ref, actor, s.Now().UTC()); err != nil {
+				return accepted, fmt.Errorf("accept a loss: %w", err)
+			}
+			accepted++
+		}
+		if len(page) < verifyPage {
+			return accepted, nil
+		}
+	}
 }
 
 func (s *Store) acceptLoss(ctx context.Context, t ledger.Tenant, tag blobd.ExecutionTag, ref blobd.Ref, actor string, at time.Time) error {

@@ -88,8 +88,8 @@ type ResolveRequest struct {
 
 // ResolvePart asks for one blob.
 type ResolvePart struct {
-	Ref    string `json:"ref"`
-	Digest string `json:"digest,omitempty" doc:"the digest that the caller expects; another is a null"`
+	Ref    string  `json:"ref"`
+	Digest *string `json:"digest,omitempty" doc:"the digest that the caller expects; another is a null"`
 }
 
 // Resolved is the answer to a batch: bytes or null for every part.

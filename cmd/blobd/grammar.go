@@ -1,6 +1,11 @@
 package main
 
-import "time"
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+)
 
 // grammar is the command line. A flag that is also a setting wins over the
 // environment and the file.
@@ -28,4 +33,29 @@ type grammar struct {
 	Verify     verifyCmd     `cmd:"" help:"Check a stopped data folder: does every live row open?"`
 	ConfigTool configToolCmd `cmd:"" name:"config" help:"Check the configuration."`
 	Version    versionCmd    `cmd:"" help:"Print the version."`
+
+	Hold     laterCmd `cmd:"" help:"Place and release holds (not in this version)."`
+	Policy   laterCmd `cmd:"" help:"Retention policies (not in this version)."`
+	Sweep    laterCmd `cmd:"" help:"Run retention sweeps (not in this version)."`
+	Keys     laterCmd `cmd:"" help:"Key epochs (not in this version)."`
+	Backup   laterCmd `cmd:"" help:"Check what a backup could open (not in this version)."`
+	Doctor   laterCmd `cmd:"" help:"Examine a configured store (not in this version)."`
+	Migrate  laterCmd `cmd:"" help:"Migrate a shared ledger (not in this version)."`
+	Evidence laterCmd `cmd:"" help:"Verify certificates and log exports (not in this version)."`
 }
+
+// laterCmd is a command of the contract that this version does not have yet.
+type laterCmd struct {
+	Args []string `arg:"" optional:"" passthrough:"all" help:"What the command will take."`
+}
+
+// Run refuses, unless help was asked for.
+func (l laterCmd) Run(a *app) error {
+	if slices.Contains(l.Args, "--help") || slices.Contains(l.Args, "-h") {
+		fmt.Fprintln(a.stdout, "This version does not have this command yet.")
+		return nil
+	}
+	return errLater
+}
+
+var errLater = errors.New("this version does not have this command yet")

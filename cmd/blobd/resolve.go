@@ -45,9 +45,11 @@ func (r resolveCmd) Run(a *app) error {
 }
 
 func (r resolveCmd) one(a *app, remote *client.Client, q wire.ResolveRequest) error {
-	blob, err := remote.Resolve(a.ctx, r.Execution, r.Refs[0], client.Resolve{
-		StepID: r.Step, Origin: r.Origin, Digest: q.Parts[0].Digest, Principal: q.Principal,
-	})
+	want := client.Resolve{StepID: r.Step, Origin: r.Origin, Principal: q.Principal}
+	if d := q.Parts[0].Digest; d != nil {
+		want.Digest = *d
+	}
+	blob, err := remote.Resolve(a.ctx, r.Execution, r.Refs[0], want)
 	if err != nil {
 		return err
 	}
@@ -72,7 +74,8 @@ func (r resolveCmd) request() (wire.ResolveRequest, error) {
 		if err != nil {
 			return q, err
 		}
-		q.Parts[0].Digest = strings.TrimSpace(string(b))
+		digest := strings.TrimSpace(string(b))
+		q.Parts[0].Digest = &digest
 	}
 	if r.PrincipalFile != "" {
 		b, err := os.ReadFile(r.PrincipalFile)

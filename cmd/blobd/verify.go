@@ -13,12 +13,13 @@ import (
 )
 
 type verifyCmd struct {
-	Repair     bool     `help:"Collect objects without a row that are too old to get one."`
-	AcceptLoss []string `help:"Turn these refs, whose objects are gone, into nulls. Needs --execution." placeholder:"REF"`
-	Execution  string   `help:"The execution of the refs of --accept-loss." placeholder:"ID"`
-	AcceptGap  bool     `help:"After ledger and store were both rolled back: accept that puts of which neither knows are lost."`
-	DryRun     bool     `help:"Say what would be done, and do nothing."`
-	Yes        bool     `help:"Do not ask."`
+	Repair        bool     `help:"Collect objects without a row that are too old to get one."`
+	AcceptLoss    []string `help:"Turn these refs, whose objects are gone, into nulls. Needs --execution." placeholder:"REF"`
+	Execution     string   `help:"The execution of the refs of --accept-loss." placeholder:"ID"`
+	AcceptMissing bool     `help:"After a rollback of the ledger: turn every row that is known as missing into a null."`
+	AcceptGap     bool     `help:"After ledger and store were both rolled back: accept that puts of which neither knows are lost."`
+	DryRun        bool     `help:"Say what would be done, and do nothing."`
+	Yes           bool     `help:"Do not ask."`
 }
 
 // verdict is what verify found, as JSON.
@@ -34,6 +35,8 @@ type verdict struct {
 	Orphans  int64   `json:"orphans"`
 	Repaired int64   `json:"repaired"`
 	Faults   []fault `json:"faults"`
+	// MissingRows are rows that wait for --accept-missing or --accept-loss.
+	MissingRows []fault `json:"missingRows"`
 }
 
 type fault struct {
@@ -81,6 +84,8 @@ func (v verifyCmd) confirm(a *app, refs int) error {
 		return nil
 	case refs > 0:
 		return a.confirm(fmt.Sprintf("Accept the loss of %d blobs for good", refs), v.Execution)
+	case v.AcceptMissing:
+		return a.confirm("Accept the loss of every missing blob for good", "accept the missing")
 	case v.AcceptGap:
 		return a.confirm("Accept that unknown puts are lost", "accept the gap")
 	}
@@ -88,7 +93,7 @@ func (v verifyCmd) confirm(a *app, refs int) error {
 }
 
 func (v verifyCmd) run(a *app, c *core, refs []blobd.Ref) error {
-	if err := c.store.Start(a.ctx); err != nil {
+	if err := v.start(a, c); err != nil {
 		return err
 	}
 	if err := v.accept(a, c, refs); err != nil {
@@ -103,6 +108,18 @@ func (v verifyCmd) run(a *app, c *core, refs []blobd.Ref) error {
 	return a.verdict(report)
 }
 
+// start brings the ledger up to date; a dry run only says that it is behind.
+func (v verifyCmd) start(a *app, c *core) error {
+	if !v.DryRun {
+		return c.store.Start(a.ctx)
+	}
+	lost, err := c.journal.Compare(a.ctx)
+	if err == nil && len(lost.Records) > 0 {
+		fmt.Fprintf(a.stderr, "the ledger is %d records behind its journal: a start will replay them\n", len(lost.Records))
+	}
+	return err
+}
+
 func (v verifyCmd) accept(a *app, c *core, refs []blobd.Ref) error {
 	if v.DryRun {
 		return nil
@@ -113,6 +130,11 @@ func (v verifyCmd) accept(a *app, c *core, refs []blobd.Ref) error {
 			tenant = defaultTenant
 		}
 		if err := c.store.AcceptLoss(a.ctx, tenant, v.Execution, refs, ""); err != nil {
+			return err
+		}
+	}
+	if v.AcceptMissing {
+		if _, err := c.store.AcceptMissing(a.ctx, ""); err != nil {
 			return err
 		}
 	}
@@ -142,7 +164,10 @@ func (a *app) openStopped() (*core, error) {
 func (a *app) verdict(r store.Report) error {
 	out := verdict{
 		OK: r.OK(), Live: r.Live, Erased: r.Erased, Erasing: r.Erasing, Missing: r.Missing, Lost: r.Lost,
-		Other: r.Other, Objects: r.Objects, Orphans: r.Orphans, Repaired: r.Repaired, Faults: []fault{},
+		Other: r.Other, Objects: r.Objects, Orphans: r.Orphans, Repaired: r.Repaired, Faults: []fault{}, MissingRows: []fault{},
+	}
+	for _, p := range r.MissingRows {
+		out.MissingRows = append(out.MissingRows, fault{p.Tag.String(), p.Ref.String(), "missing"})
 	}
 	for _, f := range r.Faults {
 		out.Faults = append(out.Faults, fault{f.Execution.String(), f.Ref.String(), f.Problem})
@@ -162,6 +187,9 @@ func (a *app) printVerdict(v verdict) error {
 	}
 	for _, f := range v.Faults {
 		fmt.Fprintf(a.stdout, "FAULT %-14s %s (execution tag %s)\n", f.Problem, f.Ref, f.ExecutionTag)
+	}
+	for _, m := range v.MissingRows {
+		fmt.Fprintf(a.stdout, "missing %s (execution tag %s)\n", m.Ref, m.ExecutionTag)
 	}
 	fmt.Fprintf(a.stdout, "live %d, erased %d, being erased %d, missing %d, lost %d, other %d\n",
 		v.Live, v.Erased, v.Erasing, v.Missing, v.Lost, v.Other)

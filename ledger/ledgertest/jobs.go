@@ -133,17 +133,18 @@ func jobSentences() []sentence {
 			e.must(err)
 			e.stale(j.Lease)
 		}},
-		{"the open erasures and the oldest due time are counted", func(e *env) {
-			for i, run := range []int{14, 12} {
+		{"the open erasures are counted, and the oldest told however late it is due", func(e *env) {
+			e.equal("none", e.stats().OldestErasure, time.Time{})
+			for i, run := range []int{12, 14} {
 				f := fenceOf(i, i)
-				f.RunAt = at(run)
+				f.At, f.RunAt = at(9-i), at(run)
 				e.fence(f)
 			}
 			e.equal("open", e.stats().ErasuresOpen, int64(2))
-			e.equal("due", e.stats().OldestErasureDue, at(12))
+			e.equal("oldest", e.stats().OldestErasure, at(8))
 			e.finish(e.claim())
 			e.equal("open", e.stats().ErasuresOpen, int64(1))
-			e.equal("due", e.stats().OldestErasureDue, at(14))
+			e.equal("oldest", e.stats().OldestErasure, at(8))
 		}},
 	}
 }

@@ -198,8 +198,8 @@ func (l *Ledger) Stats(ctx context.Context) (s ledger.Stats, err error) {
 			continue
 		}
 		s.ErasuresOpen++
-		if due := time.UnixMicro(e.runAt).UTC(); s.OldestErasureDue.IsZero() || due.Before(s.OldestErasureDue) {
-			s.OldestErasureDue = due
+		if s.OldestErasure.IsZero() || e.FencedAt.Before(s.OldestErasure) {
+			s.OldestErasure = e.FencedAt
 		}
 	}
 	for _, j := range l.journal {

@@ -115,12 +115,30 @@ func (l *Ledger) start() error {
 	if err != nil {
 		return err
 	}
+	if err := endOthers(ctx, w); err != nil {
+		return errors.Join(err, w.close())
+	}
 	if err := l.loadFacts(ctx, w); err != nil {
 		return errors.Join(err, w.close())
 	}
 	l.writer <- w
 	for range cap(l.readers) {
 		l.readers <- nil
+	}
+	return nil
+}
+
+// endOthers ends the leases and the running requests of processes that ended
+// without doing so: the lock says that there is no other now, so none of them is
+// worth waiting for.
+func endOthers(ctx context.Context, w *conn) error {
+	for _, statement := range []string{
+		"UPDATE erasures SET lease_owner = NULL, lease_until = NULL WHERE lease_owner IS NOT NULL",
+		"DELETE FROM requests WHERE status = 0",
+	} {
+		if _, err := w.exec(ctx, statement); err != nil {
+			return err
+		}
 	}
 	return nil
 }

@@ -129,12 +129,12 @@ func (l *Ledger) Stats(ctx context.Context) (s ledger.Stats, err error) {
 	err = l.read(ctx, "stats", func(c *conn) error {
 		_, err := c.one(ctx, `SELECT d.blobs, d.executions, d.bytes,
 			(SELECT count(*) FROM erasures WHERE state = 'running'),
-			(SELECT min(run_at) FROM erasures WHERE state = 'running'),
+			(SELECT min(fenced_at) FROM erasures WHERE state = 'running'),
 			(SELECT count(*) FROM journal WHERE published = 0) FROM deployment d`,
 			func(r *row) {
 				s = ledger.Stats{
 					Blobs: r.int(0), Executions: r.int(1), Bytes: r.int(2),
-					ErasuresOpen: r.int(3), OldestErasureDue: r.time(4), JournalUnpublished: r.int(5),
+					ErasuresOpen: r.int(3), OldestErasure: r.time(4), JournalUnpublished: r.int(5),
 				}
 			})
 		return err
