@@ -258,11 +258,10 @@ func (s *Store) restore(ctx context.Context, d *draft, x execution, t *text) err
 	name := blobName(d.tenant, d.tag, t.row.Ref)
 	defer s.restoring.lock(name)()
 	stored, err := s.Objects.Get(ctx, name)
-	damaged := err == nil || errors.Is(err, blobd.ErrCorrupt)
 	switch {
 	case err == nil && blobd.RefOf(stored) == t.row.Ref:
 		return nil
-	case !damaged && !errors.Is(err, blobd.ErrNotFound):
+	case err != nil && !errors.Is(err, blobd.ErrCorrupt) && !errors.Is(err, blobd.ErrNotFound):
 		return fmt.Errorf("look for the object: %w", err)
 	}
 	sealed, err := d.sealAgain(x, t)
@@ -270,16 +269,24 @@ func (s *Store) restore(ctx context.Context, d *draft, x execution, t *text) err
 		return aboutRef(t.row.Ref, err)
 	}
 	s.cache.remove(name)
-	if damaged {
-		if _, err := s.Objects.Erase(ctx, backends.Scope{Names: []string{name}}); err != nil {
-			return fmt.Errorf("remove the damaged object: %w", err)
-		}
-	}
-	if err := s.Objects.Put(ctx, name, sealed); err != nil {
+	if err := s.replace(ctx, name, sealed); err != nil {
 		return fmt.Errorf("restore the object: %w", err)
 	}
 	s.Log.Warn("object restored by a repeated put", "ref", t.row.Ref.String())
 	return nil
+}
+
+// replace puts an object where none or a damaged one lies. A store that does not
+// put right bytes over damaged ones has these removed first.
+func (s *Store) replace(ctx context.Context, name string, sealed []byte) error {
+	err := s.Objects.Put(ctx, name, sealed)
+	if !errors.Is(err, blobd.ErrCorrupt) {
+		return err
+	}
+	if _, err := s.Objects.Erase(ctx, backends.Scope{Names: []string{name}}); err != nil {
+		return err
+	}
+	return s.Objects.Put(ctx, name, sealed)
 }
 
 // sealAgain makes the sealed bytes of a row from its text.

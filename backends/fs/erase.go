@@ -28,6 +28,9 @@ func (s *Store) Erase(ctx context.Context, scope backends.Scope) (backends.Erase
 	}
 	defer s.life.RUnlock()
 	var erased backends.Erased
+	if err := s.awaitWrites(ctx); err != nil {
+		return erased, classify("erase", err)
+	}
 	err := s.eachPage(ctx, scope, func(page []named) error { return s.erasePage(ctx, page, &erased) })
 	return erased, classify("erase", err)
 }
@@ -41,6 +44,9 @@ func (s *Store) Residue(ctx context.Context, scope backends.Scope, limit int) ([
 	defer s.life.RUnlock()
 	if limit < 1 {
 		return nil, classify("residue", fmt.Errorf("limit %d: %w", limit, blobd.ErrInvalid))
+	}
+	if err := s.awaitWrites(ctx); err != nil {
+		return nil, classify("residue", err)
 	}
 	left, err := s.residue(ctx, scope, limit)
 	if err == nil && len(left) == 0 {

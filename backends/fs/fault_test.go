@@ -333,3 +333,40 @@ func TestAPutThatIsCancelledWhileItWaitsReturnsAtOnceAndHarmsNobody(t *testing.T
 	put(t, s, "leaves", []byte("again"))
 	has(t, s, "leads", []byte("x"))
 }
+
+// TestAnErasureWaitsForTheWriteUnderWay: a stalled write may end long after its
+// caller left; what it wrote must not escape an erasure that says nothing is left.
+func TestAnErasureWaitsForTheWriteUnderWay(t *testing.T) {
+	d := new(disk)
+	s := d.open(t, t.TempDir(), blobfs.Options{})
+	put(t, s, "first", nil)
+	entered, release := make(chan struct{}), make(chan struct{})
+	var once sync.Once
+	d.onSync = func() {
+		once.Do(func() {
+			close(entered)
+			<-release
+		})
+	}
+	name, data := blob(1, "late")
+	var wg sync.WaitGroup
+	wg.Go(func() { put(t, s, name, data) })
+	<-entered
+	scope := backends.Scope{Names: []string{name}}
+	erased := make(chan error)
+	go func() {
+		_, err := s.Erase(t.Context(), scope)
+		erased <- err
+	}()
+	for s.QueuedPuts() < 1 {
+	}
+	close(release)
+	wg.Wait()
+	if err := <-erased; err != nil {
+		t.Fatal(err)
+	}
+	lacks(t, s, name)
+	if left, err := s.Residue(t.Context(), scope, 10); err != nil || len(left) != 0 {
+		t.Errorf("left %v, %v", left, err)
+	}
+}

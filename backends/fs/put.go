@@ -28,6 +28,8 @@ type put struct {
 	moves  uint64 // of the index, before the name was looked up
 	offset int64
 	err    error
+	// barrier writes nothing: it only waits for its turn.
+	barrier bool
 }
 
 func (p *put) weight() int  { return len(*p.buffer) }
@@ -64,6 +66,12 @@ func (s *Store) put(ctx context.Context, name string, data []byte) error {
 		s.moveIfFull()
 	}
 	return p.err
+}
+
+// awaitWrites returns when no write is under way that began before: a put whose
+// caller left still ends, and what it wrote is in the index only then.
+func (s *Store) awaitWrites(ctx context.Context) error {
+	return s.puts.Do(ctx, &put{buffer: new([]byte), barrier: true})
 }
 
 // newPut copies data, since a caller that leaves early may reuse it.
@@ -143,6 +151,9 @@ func (s *Store) recycle(b *[]byte) {
 func (s *Store) distinct(batch []*put) (fresh []*put, again map[*put]*put) {
 	mine := make(map[string]*put, len(batch))
 	for _, p := range batch {
+		if p.barrier {
+			continue
+		}
 		if first, ok := mine[p.name]; ok {
 			if again == nil {
 				again = make(map[*put]*put)

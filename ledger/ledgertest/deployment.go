@@ -39,7 +39,7 @@ func deploymentSentences() []sentence {
 			e.equal("identity", i, ledger.Identity{ID: deployment, Confirmed: true})
 		}},
 		{"the recovery state moves with its evidence", func(e *env) {
-			for _, s := range []ledger.RecoveryState{ledger.RecoveryReplay, ledger.RecoveryGap, ledger.RecoveryNone} {
+			for _, s := range []ledger.RecoveryState{ledger.RecoveryReplay, ledger.RecoveryReplayGap, ledger.RecoveryGap, ledger.RecoveryNone} {
 				before := len(e.entries())
 				e.must(e.SetRecovery(e.ctx, s, entry(ledger.EntryRecovery)))
 				e.equal("entries", len(e.entries()), before+1)
@@ -48,7 +48,7 @@ func deploymentSentences() []sentence {
 				e.must(err)
 				e.equal("identity", i.Recovery, s)
 			}
-			e.refused(e.SetRecovery(e.ctx, ledger.RecoveryGap+1, entry(ledger.EntryRecovery)), blobd.ErrInvalid)
+			e.refused(e.SetRecovery(e.ctx, ledger.RecoveryReplayGap+1, entry(ledger.EntryRecovery)), blobd.ErrInvalid)
 		}},
 		{"a ledger that can write says so", func(e *env) {
 			e.must(e.Check(e.ctx))

@@ -44,7 +44,7 @@ func (l *Ledger) ConfirmIdentity(ctx context.Context) error {
 
 // SetRecovery implements ledger.Deployment.
 func (l *Ledger) SetRecovery(ctx context.Context, s ledger.RecoveryState, e ledger.Entry) error {
-	if s > ledger.RecoveryGap {
+	if s > ledger.RecoveryReplayGap {
 		return refuse("set recovery", fmt.Errorf("recovery state %d: %w", s, blobd.ErrInvalid))
 	}
 	if err := l.begin(ctx, "set recovery"); err != nil {

@@ -40,7 +40,7 @@ func (l *Ledger) ConfirmIdentity(ctx context.Context) error {
 
 // SetRecovery implements ledger.Deployment.
 func (l *Ledger) SetRecovery(ctx context.Context, s ledger.RecoveryState, e ledger.Entry) error {
-	if s > ledger.RecoveryGap {
+	if s > ledger.RecoveryReplayGap {
 		return classify("set recovery", fmt.Errorf("recovery state %d: %w", s, blobd.ErrInvalid))
 	}
 	return l.writeFacts(ctx, "set recovery", func(w *conn) error {
