@@ -55,8 +55,9 @@ func (r Ref) String() string { return refPrefix + r.Hex() }
 func (r Ref) Hex() string { return hex.EncodeToString(r[:]) }
 
 // Digest is the SHA-256 of a blob's readable bytes. The caller knows it and the
-// envelope holds it encrypted; blobd keeps it nowhere in clear. Printing a
-// Digest shows a placeholder: Hex is the one deliberate way to its value.
+// envelope holds it encrypted; blobd keeps it nowhere in clear. Printing or
+// marshalling a Digest shows none of it; Hex is the one deliberate way to its
+// value. (Within a struct's unexported field package fmt cannot be told so.)
 type Digest [sha256.Size]byte
 
 // DigestOf returns the digest of readable bytes.

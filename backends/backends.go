@@ -27,8 +27,8 @@ const SecondPlaceName = "second-journal"
 const JournalPrefix = "journal/"
 
 // Store is an object store. All methods are safe for concurrent use and return
-// when ctx ends; a cancelled call may still have acted, and a later call sees
-// what it did.
+// when ctx ends, or after the one disk operation that they share with others; a
+// cancelled call may still have acted, and a later call sees what it did.
 type Store interface {
 	// Put stores data under name. On nil the object is durable and whole.
 	// Nothing partial is ever visible. The same bytes again succeed; other bytes
@@ -53,7 +53,8 @@ type Store interface {
 	Erase(ctx context.Context, scope Scope) (Erased, error)
 
 	// Residue reports what is left in scope, in any version, as marker or as
-	// unfinished upload, at most limit entries. Empty means proved absent now.
+	// unfinished upload, at most limit entries (1 or more, else ErrInvalid). Empty
+	// means proved absent now, by writes that began before too.
 	Residue(ctx context.Context, scope Scope, limit int) ([]Object, error)
 
 	// Check reports whether the store answers and permits reads and writes.

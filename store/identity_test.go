@@ -105,3 +105,29 @@ func TestSecondPlaceIsFilled(t *testing.T) {
 		t.Errorf("the second place has %d records, the store %d", got, want)
 	}
 }
+
+// TestKeysOfAnotherDeployment: a key service that cannot open what the ledger
+// holds is not written under, and makes no nulls.
+func TestKeysOfAnotherDeployment(t *testing.T) {
+	for name, other := range map[string]func(t *testing.T) *parts{
+		"empty":                func(*testing.T) *parts { return bareParts() },
+		"another deployment's": func(t *testing.T) *parts { return memParts(t) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := memParts(t)
+			stored := p.start(t).mustPut(t, run, runText)
+			mine := p.keys
+			p.keys = other(t).keys
+			n := p.boot()
+			if err := n.store.Start(t.Context()); err == nil {
+				t.Error("started with keys that are not ours")
+			}
+			_, err := n.resolve(t.Context(), run, stored.Ref)
+			wantErr(t, err, blobd.ErrUnavailable)
+			_, err = n.putText(t.Context(), run, runText)
+			wantErr(t, err, blobd.ErrUnavailable)
+			p.keys = mine
+			p.start(t).wantText(t, run, stored.Ref, runText)
+		})
+	}
+}
