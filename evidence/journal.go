@@ -27,6 +27,8 @@ import (
 type Journal struct {
 	ledger ledger.Journal
 	places []backends.Store // the object store first
+	// lenient: the second place may be absent or another's, and is made anew then.
+	lenient bool
 
 	mu       sync.Mutex
 	lastMark string // name of the newest mark published here: an older mark tells nothing more
@@ -35,6 +37,14 @@ type Journal struct {
 // NewJournal returns a journal that writes to places, the object store first.
 func NewJournal(l ledger.Journal, places ...backends.Store) *Journal {
 	return &Journal{ledger: l, places: places}
+}
+
+// Lenient makes the second place one that nobody asked for: it tells of a
+// rollback if it is there, and is begun anew if it is absent or another
+// deployment's.
+func (j *Journal) Lenient() *Journal {
+	j.lenient = true
+	return j
 }
 
 // flushBatch is how many records one Flush step reads.
@@ -209,11 +219,11 @@ func (j *Journal) Join(ctx context.Context, id string) error {
 	if err != nil {
 		return err
 	}
-	if len(j.places) == 1 {
+	if len(j.places) == 1 || j.lenient {
 		if remembered != "" {
 			return fmt.Errorf("journal: its second place is not configured: %w", blobd.ErrConflict)
 		}
-		return nil
+		return j.joinLenient(ctx, id)
 	}
 	second := j.places[1]
 	owner, err := content(ctx, second, backends.IdentityName)
@@ -233,6 +243,33 @@ func (j *Journal) Join(ctx context.Context, id string) error {
 		return fmt.Errorf("journal: remember the second place: %w", err)
 	}
 	return nil
+}
+
+func (j *Journal) joinLenient(ctx context.Context, id string) error {
+	if len(j.places) == 1 {
+		return nil
+	}
+	second := j.places[1]
+	owner, err := content(ctx, second, backends.IdentityName)
+	if err != nil || owner == id {
+		return err
+	}
+	for {
+		page, err := second.List(ctx, "", "", listPage)
+		if err != nil {
+			return fmt.Errorf("journal: clear the second place: %w", err)
+		}
+		if len(page) == 0 {
+			return j.begin(ctx, second, id)
+		}
+		names := make([]string, len(page))
+		for i, o := range page {
+			names[i] = o.Name
+		}
+		if _, err := second.Erase(ctx, backends.Scope{Names: names}); err != nil {
+			return fmt.Errorf("journal: clear the second place: %w", err)
+		}
+	}
 }
 
 // begin makes a second place: the copy first, then the identity.

@@ -256,6 +256,30 @@ func TestJoinMissesASecondPlace(t *testing.T) {
 	}
 }
 
+// TestALenientPlaceIsBegunAnew: it is copied to when absent, cleared when it is
+// another deployment's, and tells of a rollback when it is ours.
+func TestALenientPlaceIsBegunAnew(t *testing.T) {
+	l, first, second := newLedger(t), backendmem.New(now), backendmem.New(now)
+	if err := evidence.NewJournal(l, first).Publish(t.Context(), fence(t, l, "gone")); err != nil {
+		t.Fatal(err)
+	}
+	for _, id := range []string{"ours", "ours", "another", "ours"} {
+		if err := evidence.NewJournal(l, first, second).Lenient().Join(t.Context(), id); err != nil {
+			t.Fatal(err)
+		}
+		if owner, err := second.Get(t.Context(), backends.IdentityName); err != nil || string(owner) != id {
+			t.Errorf("the place is %q's, %v, want %q", owner, err, id)
+		}
+		lost, err := evidence.NewJournal(newLedger(t), second).Compare(t.Context())
+		if err != nil || len(lost.Records) != 1 {
+			t.Errorf("the place tells of %d records, %v, want 1", len(lost.Records), err)
+		}
+	}
+	if err := evidence.NewJournal(l, first).Join(t.Context(), "ours"); err != nil {
+		t.Errorf("without it: %v", err)
+	}
+}
+
 // TestRecordEncodingIsCanonical: what is written is read back, and encodes to
 // the same bytes.
 func TestRecordEncodingIsCanonical(t *testing.T) {

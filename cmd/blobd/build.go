@@ -31,7 +31,9 @@ const (
 	ledgerFile  = "ledger.db"
 	keyringFile = "keyring.json"
 	objectsDir  = "blobs"
-	tokenFile   = "admin.token"
+	// journalSuffix follows the data folder's name: the journal's second place.
+	journalSuffix = ".journal"
+	tokenFile     = "admin.token"
 )
 
 // core is everything that works on one data folder, wired and not started. This
@@ -74,11 +76,14 @@ func buildCore(ctx context.Context, cfg config, now func() time.Time, log *slog.
 	if err := c.openKeys(now); err != nil {
 		return nil, err
 	}
-	places, err := c.openPlaces(now)
+	places, err := c.openPlaces(now, log)
 	if err != nil {
 		return nil, err
 	}
 	c.journal = evidence.NewJournal(c.ledger, places...)
+	if cfg.JournalDir == "" {
+		c.journal.Lenient()
+	}
 	if cfg.LeaveJournal {
 		if err := c.journal.Leave(ctx); err != nil {
 			return nil, err
@@ -124,20 +129,32 @@ func (c *core) openKeys(now func() time.Time) error {
 }
 
 // openPlaces opens the object store and, after it, the journal's second place.
-func (c *core) openPlaces(now func() time.Time) ([]backends.Store, error) {
+func (c *core) openPlaces(now func() time.Time, log *slog.Logger) ([]backends.Store, error) {
 	if c.config.Backend == "mem" {
-		return c.withSecond([]backends.Store{backendmem.New(now)}, now)
+		return c.withSecond([]backends.Store{backendmem.New(now)}, now, log)
 	}
 	objects, err := c.openFolder(filepath.Join(c.config.DataDir, objectsDir), now)
 	if err != nil {
 		return nil, err
 	}
-	return c.withSecond([]backends.Store{objects}, now)
+	return c.withSecond([]backends.Store{objects}, now, log)
 }
 
-func (c *core) withSecond(places []backends.Store, now func() time.Time) ([]backends.Store, error) {
-	if c.config.JournalDir == "" {
+// withSecond adds the second place of the journal: the one that was asked for,
+// or a folder beside the data folder, so that an older copy of the whole data
+// folder is known when it comes back. That one is no condition: where it cannot
+// be made, the service does without.
+func (c *core) withSecond(places []backends.Store, now func() time.Time, log *slog.Logger) ([]backends.Store, error) {
+	switch {
+	case c.config.LeaveJournal, c.config.JournalDir == "" && c.config.Backend == "mem":
 		return places, nil
+	case c.config.JournalDir == "":
+		beside, err := c.openFolder(filepath.Clean(c.config.DataDir)+journalSuffix, now)
+		if err != nil {
+			log.Warn("no second place of the journal beside the data folder", "error", err)
+			return places, nil
+		}
+		return append(places, beside), nil
 	}
 	second, err := c.openFolder(c.config.JournalDir, now)
 	if err != nil {
