@@ -9,6 +9,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/pprof"
+	"runtime/debug"
 	"slices"
 	"strings"
 	"time"
@@ -41,6 +42,28 @@ type serveCmd struct {
 	DebugListen string `help:"HOST:PORT for net/http/pprof; off unless given." placeholder:"HOST:PORT"`
 }
 
+// The live heap of a service at work is small beside what its requests allocate,
+// so collecting at four times of it saves a tenth to a fifth of a request's
+// processor time (docs/performance.md). Past the soft limit it is collected as
+// often as it takes.
+const (
+	gcPercent   = 400
+	memorySoftB = 1 << 30
+)
+
+// tuneGC sets the garbage collector, except where the environment does.
+func tuneGC(environ []string) {
+	given := func(name string) bool {
+		return slices.ContainsFunc(environ, func(v string) bool { return strings.HasPrefix(v, name+"=") })
+	}
+	if !given("GOGC") {
+		debug.SetGCPercent(gcPercent)
+	}
+	if !given("GOMEMLIMIT") {
+		debug.SetMemoryLimit(memorySoftB)
+	}
+}
+
 // Run serves until the context ends.
 func (s serveCmd) Run(a *app) error {
 	cfg, err := a.config(map[string]string{
@@ -54,6 +77,7 @@ func (s serveCmd) Run(a *app) error {
 	if slices.ContainsFunc(a.environ, func(v string) bool { return strings.HasPrefix(v, "OTEL_") }) {
 		log.Warn("OTEL_ variables are ignored: no traces are exported in this version")
 	}
+	tuneGC(a.environ)
 	err = serve(a.ctx, cfg, log, func(url string) {
 		fmt.Fprintf(a.stdout, "listening on %s\n", url)
 	})
