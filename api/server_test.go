@@ -242,3 +242,27 @@ func TestServerHasEveryTimeout(t *testing.T) {
 		t.Errorf("timeouts = %v %v %v %v", s.ReadHeaderTimeout, s.ReadTimeout, s.WriteTimeout, s.IdleTimeout)
 	}
 }
+
+// A client that sends before it reads gets the refusal, not a reset: the rest of
+// its body is heard out.
+func TestARefusedClientMaySendItsBodyFirst(t *testing.T) {
+	e := newEnv(t)
+	const size = 8 << 20 // more than a connection buffers
+	for name, c := range map[string]struct {
+		path, token string
+		status      int
+	}{
+		"no token":  {"/v1/executions/x/blobs", "", http.StatusUnauthorized},
+		"bad class": {"/v1/executions/x/blobs?class=A", "TOKEN", http.StatusBadRequest},
+		"no route":  {"/v1/nothing", "TOKEN", http.StatusNotFound},
+	} {
+		t.Run(name, func(t *testing.T) {
+			e.t = t
+			resp := e.raw("POST " + c.path + " HTTP/1.1\r\nHost: h\r\nAuthorization: Bearer " + c.token +
+				fmt.Sprintf("\r\nContent-Length: %d\r\n\r\n", size) + strings.Repeat("x", size))
+			if resp.StatusCode != c.status {
+				t.Errorf("%d, want %d", resp.StatusCode, c.status)
+			}
+		})
+	}
+}

@@ -35,7 +35,7 @@ func (s *reading) addEvent(ctx context.Context, steps map[string]map[blobd.Ref]b
 		Ref: p.Ref, Digest: p.Digest, Size: p.Size, Status: StatusRedacted,
 	}
 	switch {
-	case p.Kind == blobd.KindRedacted:
+	case p.Kind == blobd.KindRedacted && p.Ref == nil:
 		s.add(out, nil)
 		return nil
 	case p.Ref == nil: // nothing was kept of it

@@ -209,3 +209,22 @@ func TestSelectionOfAReadComesBeforeAnyFetch(t *testing.T) {
 		}
 	}
 }
+
+// TestARedactedPartNamesNoBlob: a part that the caller's log calls redacted and
+// that names a stored text says something else than our rows.
+func TestARedactedPartNamesNoBlob(t *testing.T) {
+	n := memParts(t).start(t)
+	stored := n.mustPut(t, run, runText)
+	a, err := n.resolver.Read(t.Context(), resolver.ReadRequest{
+		Tenant: tenant, ExecutionID: run, Purpose: "a check", Events: []resolver.Event{{
+			StepID: "step", Attempt: 1,
+			Parts: []resolver.EventPart{{Kind: blobd.KindRedacted, Ref: &stored.Ref}, {Kind: blobd.KindRedacted}},
+		}},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(a.Parts) != 2 || a.Parts[0].Status != resolver.StatusMismatch || a.Parts[1].Status != resolver.StatusRedacted {
+		t.Errorf("parts %+v, want digest-mismatch and redacted", a.Parts)
+	}
+}
