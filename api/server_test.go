@@ -20,15 +20,29 @@ import (
 	"github.com/blobd/blobd/store"
 )
 
-// raw sends bytes as they are, closes its side, and reads the answer.
+// cut sends bytes as they are, closes its side, and reads the answer.
+func (e *env) cut(request string) *http.Response {
+	e.t.Helper()
+	return e.exchange(request, true)
+}
+
+// raw sends bytes as they are, and reads the answer. Its side stays open: the
+// server takes a closed one for a caller that went away.
 func (e *env) raw(request string) *http.Response {
+	e.t.Helper()
+	return e.exchange(request, false)
+}
+
+func (e *env) exchange(request string, closes bool) *http.Response {
 	e.t.Helper()
 	conn, err := net.Dial("tcp", strings.TrimPrefix(e.url, "http://"))
 	must(e.t, err)
 	e.t.Cleanup(func() { _ = conn.Close() })
 	_, err = io.WriteString(conn, strings.ReplaceAll(request, "TOKEN", e.tokens["runtime"]))
 	must(e.t, err)
-	must(e.t, conn.(*net.TCPConn).CloseWrite())
+	if closes {
+		must(e.t, conn.(*net.TCPConn).CloseWrite())
+	}
 	resp, err := http.ReadResponse(bufio.NewReader(conn), nil)
 	must(e.t, err)
 	return resp
@@ -49,7 +63,7 @@ func TestShortBody(t *testing.T) {
 		"sized":   "Content-Length: 100\r\n\r\nshort",
 		"chunked": "Transfer-Encoding: chunked\r\n\r\n64\r\nshort",
 	} {
-		resp := e.raw(head + rest)
+		resp := e.cut(head + rest)
 		if body := readBody(t, resp); resp.StatusCode != http.StatusBadRequest || !strings.Contains(body, `"code":"invalid"`) {
 			t.Errorf("%s: %d %s", name, resp.StatusCode, body)
 		}
