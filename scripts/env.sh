@@ -10,17 +10,8 @@ if [ -z "${BLOBD_FIXTURES:-}" ] && [ -d ../shared/fixtures ]; then
   export BLOBD_FIXTURES
 fi
 
-staticcheck_version=v0.8.2
-
 # modules prints the folder of every module of the tree, the root's first.
 modules() { find . -name go.mod -not -path './.cache/*' -not -path '*/testdata/*' -exec dirname {} + | sort; }
 
 # step prints what begins, and how long the run has taken.
 step() { printf '\n== %s (after %ds)\n' "$1" "$SECONDS"; }
-
-# install_tools installs what checks and tests need, once.
-install_tools() {
-  if [ "$(go version -m "$BLOBD_CACHE/bin/staticcheck" 2>/dev/null | awk '$1 == "mod" {print $3}')" != "$staticcheck_version" ]; then
-    GOBIN="$BLOBD_CACHE/bin" GOFLAGS= go install "honnef.co/go/tools/cmd/staticcheck@$staticcheck_version"
-  fi
-}
