@@ -53,7 +53,7 @@ func table() []place {
 		{"keys/keystest", driver("keys"), []string{"*"}},
 
 		{"ledger", []string{""}, nil},
-		{"ledger/sqlite/...", driver("ledger"), []string{"modernc.org/sqlite", "github.com/pressly/goose/v3"}},
+		{"ledger/sqlite/...", driver("ledger"), []string{"modernc.org/sqlite", "github.com/pressly/goose/v3", "github.com/hashicorp/golang-lru/v2"}},
 		{"ledger/postgres/...", driver("ledger"), []string{"github.com/jackc/pgx/v5", "github.com/pressly/goose/v3", "github.com/cenkalti/backoff/v5"}},
 		{"ledger/mem", driver("ledger"), nil},
 		{"ledger/faulty", driver("ledger"), nil},

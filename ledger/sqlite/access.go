@@ -72,9 +72,32 @@ func (l *Ledger) withWriter(ctx context.Context, f func(*conn) (broken bool, err
 	return err
 }
 
-// transact runs f in one transaction, and keeps the log bounded. Only the
-// writer's holder calls it.
+// transact runs f in one transaction. If it moves what the memo keeps, the memo
+// is closed before the transaction commits and opened when that has ended. Only
+// the writer's holder calls it.
 func (l *Ledger) transact(ctx context.Context, w *conn, f func(*conn) error) (broken bool, err error) {
+	closed := false
+	defer func() {
+		if closed {
+			l.memo.open()
+		}
+	}()
+	w.moved = false
+	return l.transactAside(ctx, w, func(w *conn) error {
+		if err := f(w); err != nil {
+			return err
+		}
+		if w.moved {
+			closed = true
+			l.memo.close()
+		}
+		return nil
+	})
+}
+
+// transactAside is transact for a change that tells the memo itself, and keeps
+// the log bounded.
+func (l *Ledger) transactAside(ctx context.Context, w *conn, f func(*conn) error) (broken bool, err error) {
 	broken, err = w.transact(func() error { return f(w) })
 	if l.unchecked++; err == nil && l.unchecked >= walEvery {
 		l.unchecked = 0

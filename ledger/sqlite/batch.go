@@ -15,6 +15,7 @@ import (
 type batch struct {
 	w          *conn
 	known      *facts
+	memo       *memo
 	totals     totals
 	executions map[blobd.ExecutionTag]*executionState
 	parts      [][]any
@@ -33,15 +34,20 @@ type executionState struct {
 	keyVersion   uint32
 	n            int64 // its row's number
 	blobs, bytes int64
+
+	// For the memo, once the batch is durable:
+	made       *ledger.Execution // inserted by this batch
+	rows       []ledger.Blob     // inserted
+	superseded bool              // a row was
 }
 
 // totals are the counters of the deployment's row that commits move.
-type totals struct{ writes, blobs, bytes, executions int64 }
+type totals struct{ writes, blobs, bytes, executions, records int64 }
 
-func newBatch(ctx context.Context, w *conn, known *facts) (*batch, error) {
-	b := &batch{w: w, known: known, executions: make(map[blobd.ExecutionTag]*executionState)}
-	found, err := w.one(ctx, "SELECT writes, blobs, bytes, executions FROM deployment", func(r *row) {
-		b.totals = totals{r.int(0), r.int(1), r.int(2), r.int(3)}
+func newBatch(ctx context.Context, w *conn, known *facts, m *memo) (*batch, error) {
+	b := &batch{w: w, known: known, memo: m, executions: make(map[blobd.ExecutionTag]*executionState)}
+	found, err := w.one(ctx, "SELECT writes, blobs, bytes, executions, records FROM deployment", func(r *row) {
+		b.totals = totals{r.int(0), r.int(1), r.int(2), r.int(3), r.int(4)}
 	})
 	if err == nil && !found {
 		err = fmt.Errorf("no deployment row: %w", blobd.ErrCorrupt)
@@ -50,8 +56,10 @@ func newBatch(ctx context.Context, w *conn, known *facts) (*batch, error) {
 }
 
 func (b *batch) flush(ctx context.Context) error {
-	err := b.w.insertMany(ctx, `INSERT INTO parts (execution_tag, step_id, attempt, part_index, ref, kind,
-		status, provider, model, at) VALUES `, " ON CONFLICT DO NOTHING", b.parts)
+	err := b.w.insertMany(ctx, `INSERT INTO parts (seq, execution_tag, step_id, attempt, part_index, ref, kind,
+		status, provider, model, at) SELECT * FROM (VALUES `, `) AS p WHERE NOT EXISTS (SELECT 1 FROM blobs b
+		WHERE b.execution_tag = p.column2 AND b.ref = p.column6 AND b.step_id = p.column3
+			AND b.attempt = p.column4 AND b.part_index = p.column5) ON CONFLICT DO NOTHING`, b.parts)
 	if err != nil {
 		return err
 	}
@@ -74,8 +82,8 @@ func (b *batch) flush(ctx context.Context) error {
 		return err
 	}
 	t := &b.totals
-	_, err = b.w.exec(ctx, "UPDATE deployment SET writes = ?, blobs = ?, bytes = ?, executions = ?",
-		t.writes, t.blobs, t.bytes, t.executions)
+	_, err = b.w.exec(ctx, "UPDATE deployment SET writes = ?, blobs = ?, bytes = ?, executions = ?, records = ?",
+		t.writes, t.blobs, t.bytes, t.executions, t.records)
 	return err
 }
 

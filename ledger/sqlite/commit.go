@@ -64,20 +64,32 @@ func (l *Ledger) commitBatch(items []*commit) {
 	// of its own.
 	ctx, cancel := context.WithTimeout(context.Background(), batchWait)
 	defer cancel()
-	err := l.withWriter(ctx, func(w *conn) (bool, error) {
-		ctx := context.Background() // once begun it runs to its end
-		broken, err := l.transact(ctx, w, func(w *conn) error { return l.applyAll(ctx, w, items) })
-		if errors.Is(err, errNothing) {
-			err = nil
-		}
-		return broken, err
-	})
+	err := l.withWriter(ctx, func(w *conn) (bool, error) { return l.transactBatch(w, items) })
 	if err == nil {
 		return
 	}
 	for _, item := range items {
 		item.err = err
 	}
+}
+
+func (l *Ledger) transactBatch(w *conn, items []*commit) (broken bool, err error) {
+	ctx := context.Background() // once begun it runs to its end
+	var b *batch
+	broken, err = l.transactAside(ctx, w, func(w *conn) (err error) {
+		b, err = l.applyAll(ctx, w, items)
+		return err
+	})
+	switch {
+	case err == nil:
+		l.memo.committed(b.executions)
+	case errors.Is(err, errNothing):
+		err = nil
+	default: // nobody can say what happened
+		l.memo.close()
+		l.memo.open()
+	}
+	return broken, err
 }
 
 // errNothing rolls back a batch in which every capture was refused.
@@ -88,17 +100,17 @@ type refusal struct{ error }
 
 func (r refusal) Unwrap() error { return r.error }
 
-func (l *Ledger) applyAll(ctx context.Context, w *conn, items []*commit) error {
+func (l *Ledger) applyAll(ctx context.Context, w *conn, items []*commit) (*batch, error) {
 	known := l.facts.Load()
 	if known == nil {
 		if err := l.loadFacts(ctx, w); err != nil {
-			return err
+			return nil, err
 		}
 		known = l.facts.Load()
 	}
-	b, err := newBatch(ctx, w, known)
+	b, err := newBatch(ctx, w, known, l.memo)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	for _, item := range items {
 		item.done, item.err = ledger.Committed{}, nil
@@ -106,17 +118,17 @@ func (l *Ledger) applyAll(ctx context.Context, w *conn, items []*commit) error {
 		var refused refusal
 		switch {
 		case errors.Is(err, errRollback):
-			return err
+			return nil, err
 		case errors.As(err, &refused):
 			item.err = refused.error
 		case err != nil:
-			return err
+			return nil, err
 		}
 	}
 	if len(b.entries) == 0 {
-		return errNothing
+		return nil, errNothing
 	}
-	return b.flush(ctx)
+	return b, b.flush(ctx)
 }
 
 // apply takes one capture into the batch, whole or not at all. What it changes
@@ -178,6 +190,14 @@ func (b *batch) execution(ctx context.Context, c *ledger.Capture) (*executionSta
 }
 
 func (b *batch) loadExecution(ctx context.Context, c *ledger.Capture) (*executionState, error) {
+	if n, x, ok := b.memo.execution(c.Tag); ok {
+		e := &executionState{tenant: x.Tenant, state: x.State, reason: x.CloseReason, n: n}
+		if x.Key != nil {
+			e.keyID, e.keyVersion = x.Key.ID, x.Key.Version
+		}
+		b.executions[c.Tag] = e
+		return e, nil
+	}
 	e := &executionState{isNew: true}
 	_, err := b.w.one(ctx, "SELECT tenant, state, reason, key_id, key_version, n FROM executions WHERE tag = ?",
 		func(r *row) {

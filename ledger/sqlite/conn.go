@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"net/url"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -60,9 +61,19 @@ type statement interface {
 // statements here. It is not safe for concurrent use.
 type conn struct {
 	raw        driver.Conn
-	statements map[string]statement
+	statements map[string]prepared
 	many       map[manyKey]string
+	moved      bool // since the transaction began, a statement may have changed what the memo keeps
 }
+
+// prepared is a statement, and whether it changes what the memo keeps.
+type prepared struct {
+	statement
+	moves bool
+}
+
+// moving finds the statements that change executions, their keys or blobs.
+var moving = regexp.MustCompile(`\b(INTO|UPDATE|DELETE FROM)\s+(executions|execution_keys|blobs)\b`)
 
 func openConn(ctx context.Context, path string, readOnly bool) (*conn, error) {
 	settings := pragmas(readOnly)
@@ -70,7 +81,7 @@ func openConn(ctx context.Context, path string, readOnly bool) (*conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &conn{raw: raw, statements: make(map[string]statement), many: make(map[manyKey]string)}
+	c := &conn{raw: raw, statements: make(map[string]prepared), many: make(map[manyKey]string)}
 	if err := c.checkPragmas(ctx, settings); err != nil {
 		return nil, errors.Join(err, c.close())
 	}
@@ -103,18 +114,21 @@ func (c *conn) close() error {
 
 // prepare returns the statement of a query text, made once per connection.
 func (c *conn) prepare(query string) (statement, error) {
-	if s, ok := c.statements[query]; ok {
-		return s, nil
+	if p, ok := c.statements[query]; ok {
+		c.moved = c.moved || p.moves
+		return p.statement, nil
 	}
-	prepared, err := c.raw.Prepare(query)
+	raw, err := c.raw.Prepare(query)
 	if err != nil {
 		return nil, err
 	}
-	s, ok := prepared.(statement)
+	s, ok := raw.(statement)
 	if !ok {
-		return nil, errors.Join(errors.New("the driver's statements take no context"), prepared.Close())
+		return nil, errors.Join(errors.New("the driver's statements take no context"), raw.Close())
 	}
-	c.statements[query] = s
+	p := prepared{s, moving.MatchString(query)}
+	c.statements[query] = p
+	c.moved = c.moved || p.moves
 	return s, nil
 }
 

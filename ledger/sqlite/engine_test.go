@@ -316,16 +316,18 @@ func TestDamageIsCorruptAndNeverAnAbsence(t *testing.T) {
 func TestARowOfTheWrongShapeIsCorrupt(t *testing.T) {
 	l := newKeyLedger(t)
 	l.put(1, 0, 1)
+	l.must(l.Close())
 	raw(t, l.path).do(t, "UPDATE blobs SET repeat = x'00'")
-	_, err := l.Lookup(t.Context(), keyTag(1), []blobd.Ref{keyRef(1, 0)})
+	_, err := openTest(t, l.path, time.Now).Lookup(t.Context(), keyTag(1), []blobd.Ref{keyRef(1, 0)})
 	refused(t, err, blobd.ErrCorrupt)
 }
 
 func TestAMissingKeyRowIsCorruptAndNotErased(t *testing.T) {
 	l := newKeyLedger(t)
 	l.put(1, 0, 1)
+	l.must(l.Close())
 	raw(t, l.path).do(t, "DELETE FROM execution_keys")
-	_, err := l.Lookup(t.Context(), keyTag(1), []blobd.Ref{keyRef(1, 0)})
+	_, err := openTest(t, l.path, time.Now).Lookup(t.Context(), keyTag(1), []blobd.Ref{keyRef(1, 0)})
 	refused(t, err, blobd.ErrCorrupt)
 }
 

@@ -3,6 +3,7 @@ package sqlite
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/blobd/blobd"
@@ -23,8 +24,9 @@ func (l *Ledger) Execution(ctx context.Context, tenant string, tag blobd.Executi
 		if err := orNotFound(found, err); err != nil {
 			return err
 		}
-		_, err = c.one(ctx, "SELECT count(DISTINCT step_id) FROM parts WHERE execution_tag = ?",
-			func(r *row) { s.Steps = r.int(0) }, tag[:])
+		_, err = c.one(ctx, `SELECT count(*) FROM (SELECT step_id FROM parts WHERE execution_tag = ?
+			UNION SELECT step_id FROM blobs WHERE execution_tag = ? AND record IS NOT NULL)`,
+			func(r *row) { s.Steps = r.int(0) }, tag[:], tag[:])
 		if err != nil || s.State == ledger.ExecutionErased {
 			return err // what is erased has no live blobs, whatever is left of their rows
 		}
@@ -90,22 +92,27 @@ func (l *Ledger) Records(ctx context.Context, q ledger.RecordQuery) (ps []ledger
 	if err != nil {
 		return nil, classify("records", err)
 	}
-	query := "SELECT " + blobColumns + `, p.seq, p.step_id, p.attempt, p.part_index, p.kind, p.status,
-		p.provider, p.model, p.at, p.ref, ifnull(e.tenant, '')
-		FROM parts p LEFT JOIN executions e ON e.tag = p.execution_tag
-		LEFT JOIN blobs b ON p.status = 1 AND b.execution_tag = p.execution_tag AND b.ref = p.ref
-		WHERE p.seq IN (SELECT seq FROM parts WHERE execution_tag = ? AND seq > ?`
-	args := []any{q.Tag[:], q.After}
+	selected, of := " AND %s > ?", []any{q.Tag[:], q.After}
 	if q.StepID != "" {
-		query += " AND step_id = ?"
-		args = append(args, q.StepID)
+		selected += " AND step_id = ?"
+		of = append(of, q.StepID)
 	}
 	if q.StepPrefix != "" {
-		query += " AND substr(CAST(step_id AS BLOB), 1, ?) = ?"
-		args = append(args, int64(len(q.StepPrefix)), []byte(q.StepPrefix))
+		selected += " AND substr(CAST(step_id AS BLOB), 1, ?) = ?"
+		of = append(of, int64(len(q.StepPrefix)), []byte(q.StepPrefix))
 	}
-	query += " ORDER BY seq LIMIT ?) ORDER BY p.seq"
-	args = append(args, int64(q.Limit))
+	query := "SELECT " + blobColumns + `, p.seq, p.step_id, p.attempt, p.part_index, p.kind, p.status,
+		p.provider, p.model, p.at, p.ref, ifnull(e.tenant, '')
+		FROM (SELECT seq, execution_tag, step_id, attempt, part_index, kind, status, provider, model, at, ref
+			FROM parts WHERE execution_tag = ?` + fmt.Sprintf(selected, "seq") + `
+			UNION ALL
+			SELECT record, execution_tag, step_id, attempt, part_index, kind, 1, provider, model, created_at, ref
+			FROM blobs WHERE execution_tag = ?` + fmt.Sprintf(selected, "record") + `
+			ORDER BY seq LIMIT ?) p
+		LEFT JOIN executions e ON e.tag = p.execution_tag
+		LEFT JOIN blobs b ON p.status = 1 AND b.execution_tag = p.execution_tag AND b.ref = p.ref
+		ORDER BY p.seq`
+	args := append(slices.Concat(of, of), int64(q.Limit))
 	err = l.read(ctx, "records", func(c *conn) error {
 		return c.query(ctx, query, func(r *row) { ps = append(ps, r.part(known)) }, args...)
 	})

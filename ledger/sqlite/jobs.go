@@ -157,8 +157,15 @@ func tombstone(ctx context.Context, w *conn, j job, limit int) error {
 }
 
 func tombstoneRow(ctx context.Context, w *conn, j job, ref blobd.Ref) error {
-	_, err := w.exec(ctx, `UPDATE blobs SET state = 2, class = '', kind = '', content_type = '', size = 0, sealed_size = 0,
-		step_id = '', wrapped = NULL, audience = NULL, repeat = CASE WHEN ? THEN repeat END
+	_, err := w.exec(ctx, `INSERT INTO parts (seq, execution_tag, step_id, attempt, part_index, ref, kind, status, provider, model, at)
+		SELECT record, execution_tag, step_id, attempt, part_index, ref, kind, 1, provider, model, created_at FROM blobs
+		WHERE execution_tag = ? AND ref = ? AND record IS NOT NULL`, j.tag[:], ref[:])
+	if err != nil {
+		return err
+	}
+	_, err = w.exec(ctx, `UPDATE blobs SET state = 2, class = '', kind = '', content_type = '', size = 0, sealed_size = 0,
+		step_id = '', wrapped = NULL, audience = NULL, repeat = CASE WHEN ? THEN repeat END,
+		record = NULL, attempt = NULL, part_index = NULL, provider = NULL, model = NULL
 		WHERE execution_tag = ? AND ref = ?`, flag(j.ofRefs), j.tag[:], ref[:])
 	if err != nil {
 		return err

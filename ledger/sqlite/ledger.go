@@ -4,8 +4,8 @@
 // It promises what package ledger promises. Every connection has its pragmas
 // read back before use (write-ahead log, synchronous full, secure delete), a
 // second process is kept out by a lock file beside the database, and concurrent
-// commits share one transaction and one fsync. It never answers from a replica
-// and holds nothing in memory that another process could change.
+// commits share one transaction and one fsync. It never answers from a replica.
+// What it keeps in memory (facts, memo) no other process can change.
 package sqlite
 
 import (
@@ -41,7 +41,7 @@ type Ledger struct {
 	lock    *os.File
 	commits *groupcommit.Group[*commit]
 
-	byRef, byRepeat lookupQueries
+	queries [2]lookupQueries // of byRef, byRepeat
 
 	// writer and readers hold the connections that are not in use. A nil one is
 	// opened by whoever takes it. Whoever holds the writer may wait for readers,
@@ -53,6 +53,7 @@ type Ledger struct {
 
 	maxWAL    int64 // bytes at which the log is emptied by force
 	facts     atomic.Pointer[facts]
+	memo      *memo
 	unchecked int // transactions since the log's size was looked at; owned by the writer's holder
 }
 
@@ -91,10 +92,10 @@ func open(path string, o Options) (*Ledger, error) {
 	l := &Ledger{
 		path: path, now: o.Now, lock: lock,
 		writer: make(chan *conn, 1), readers: make(chan *conn, o.Readers), done: make(chan struct{}),
-		maxWAL: maxWAL,
+		maxWAL: maxWAL, memo: newMemo(memoRows),
 	}
-	l.byRef = makeLookupQueries("b.ref", "")
-	l.byRepeat = makeLookupQueries("b.repeat", " AND b.state IN (1, 2)")
+	l.queries[byRef] = makeLookupQueries("b.ref", "")
+	l.queries[byRepeat] = makeLookupQueries("b.repeat", " AND b.state IN (1, 2)")
 	l.commits = groupcommit.New(groupcommit.Limits{Items: o.MaxBatch}, nil, l.commitBatch)
 	if err := l.start(); err != nil {
 		return nil, errors.Join(err, lock.Close())

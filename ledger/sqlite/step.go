@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/blobd/blobd"
 	"github.com/blobd/blobd/ledger"
@@ -16,12 +17,15 @@ type step struct {
 	e       *executionState
 
 	done         ledger.Committed
+	first        int64 // number of the first part's record
+	superseded   bool  // a row was
 	n            int64 // of the execution, if it is new
 	created      int64
 	blobs, bytes int64 // change of what is live
 	erased       []blobd.Ref
 	inUse        bool
 	keptRefs     []blobd.Ref // rows that the capture's subjects belong to
+	firsts       []int       // of each blob, the index of the first part that names it, or -1
 }
 
 // run makes the capture's changes. All blobs are looked at before it refuses,
@@ -37,6 +41,8 @@ func (s *step) run(ctx context.Context) error {
 	}
 	c := s.capture
 	s.done = ledger.Committed{Blobs: make([]ledger.Blob, len(c.Blobs)), Created: make([]bool, len(c.Blobs))}
+	s.first = s.totals.records + 1
+	s.firsts = firstParts(c)
 	for i := range c.Blobs {
 		if err := s.putBlob(ctx, i); err != nil {
 			return err
@@ -85,9 +91,23 @@ func (s *step) checkKept(ctx context.Context) error {
 	return nil
 }
 
+// firstParts returns, for each blob, the index in Parts of the first that names
+// it, -1 where none does.
+func firstParts(c *ledger.Capture) []int {
+	firsts := make([]int, len(c.Blobs))
+	for i := range firsts {
+		firsts[i] = slices.IndexFunc(c.Parts, func(p ledger.Part) bool {
+			return p.Status == ledger.PartKept && p.Blob == i && p.Kind == c.Blobs[i].Kind
+		})
+	}
+	return firsts
+}
+
+// A new row holds the attempt record of the first part that names it: a table
+// and an index less to write in.
 const insertBlob = `INSERT INTO blobs (execution_tag, ref, state, class, kind, content_type, size, sealed_size,
-	step_id, created_at, repeat, wrapped, audience)
-	VALUES (?, ?, 1, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING`
+	step_id, created_at, repeat, wrapped, audience, record, attempt, part_index, provider, model)
+	VALUES (?, ?, 1, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING`
 
 // putBlob inserts a blob, or answers with the live row that has its repeat tag.
 func (s *step) putBlob(ctx context.Context, i int) error {
@@ -123,9 +143,14 @@ var errInUse = errors.New("the ref is in use")
 
 func (s *step) insert(ctx context.Context, i int) (inserted bool, err error) {
 	c, b := s.capture, &s.capture.Blobs[i]
-	audience := joinHashes(b.Audience)
-	n, err := s.w.exec(ctx, insertBlob, c.Tag[:], b.Ref[:], b.Class, string(b.Kind), b.ContentType, b.Size,
-		b.SealedSize, c.StepID, c.At.UnixMicro(), b.Repeat[:], notNull(b.WrappedKey), orNull(audience))
+	args := append(make([]any, 0, 17), c.Tag[:], b.Ref[:], b.Class, string(b.Kind), b.ContentType, b.Size,
+		b.SealedSize, c.StepID, c.At.UnixMicro(), b.Repeat[:], notNull(b.WrappedKey), orNull(joinHashes(b.Audience)))
+	if part := s.firsts[i]; part >= 0 {
+		args = append(args, s.first+int64(part), c.Attempt, int64(c.Parts[part].Index), c.Provider, c.Model)
+	} else {
+		args = append(args, nil, nil, nil, nil, nil)
+	}
+	n, err := s.w.exec(ctx, insertBlob, args...)
 	if err != nil || n == 0 {
 		return false, err
 	}
@@ -167,6 +192,7 @@ func (s *step) supersede(ctx context.Context, i int, expired *ledger.Blob) error
 			return errInUse
 		}
 		s.blobs, s.bytes = s.blobs-1, s.bytes-expired.Size
+		s.superseded = true
 		return nil
 	})
 }
@@ -177,9 +203,15 @@ func (s *step) keep() {
 	if s.e.isNew {
 		s.e.isNew, s.e.tenant, s.e.state = false, c.Tenant, ledger.ExecutionOpen
 		s.e.keyID, s.e.keyVersion, s.e.n = c.Key.ID, c.Key.Version, s.n
+		s.e.made = &ledger.Execution{
+			Tag: c.Tag, Tenant: c.Tenant, ID: c.ExecutionID, State: ledger.ExecutionOpen, CreatedAt: stored(c.At),
+			Key: &ledger.WrappedKey{ID: c.Key.ID, Version: c.Key.Version, Ciphertext: slices.Clone(notNull(c.Key.Ciphertext))},
+		}
 		b.executions[c.Tag] = s.e
 		b.totals.executions++
 	}
+	s.keepRows()
+	b.totals.records += int64(len(c.Parts))
 	s.e.blobs, s.e.bytes = s.e.blobs+s.blobs, s.e.bytes+s.bytes
 	b.totals.writes += s.created
 	b.totals.blobs += s.blobs
@@ -193,10 +225,29 @@ func (s *step) keep() {
 	}
 }
 
+// keepRows tells the memo's side of the batch which rows are new.
+func (s *step) keepRows() {
+	s.e.superseded = s.e.superseded || s.superseded
+	for i, created := range s.done.Created {
+		if !created {
+			continue
+		}
+		row := s.done.Blobs[i]
+		row.WrappedKey = slices.Clone(notNull(row.WrappedKey))
+		if row.Audience = slices.Clone(row.Audience); len(row.Audience) == 0 {
+			row.Audience = nil
+		}
+		s.e.rows = append(s.e.rows, row)
+	}
+}
+
 func (s *step) keepParts() {
 	c := s.capture
 	at := c.At.UnixMicro()
-	for _, p := range c.Parts {
+	for i, p := range c.Parts {
+		if p.Blob >= 0 && s.done.Created[p.Blob] && s.firsts[p.Blob] == i {
+			continue // its record is in the row
+		}
 		ref := []byte{}
 		switch {
 		case p.Status != ledger.PartKept:
@@ -206,7 +257,7 @@ func (s *step) keepParts() {
 			ref = append(ref, p.Ref[:]...)
 		}
 		s.parts = append(s.parts, []any{
-			c.Tag[:], c.StepID, c.Attempt, int64(p.Index), ref, string(p.Kind),
+			s.first + int64(i), c.Tag[:], c.StepID, c.Attempt, int64(p.Index), ref, string(p.Kind),
 			int64(p.Status), c.Provider, c.Model, at,
 		})
 	}

@@ -13,6 +13,7 @@ CREATE TABLE deployment (
     blobs         INTEGER NOT NULL DEFAULT 0, -- live
     bytes         INTEGER NOT NULL DEFAULT 0, -- readable bytes of live blobs
     executions    INTEGER NOT NULL DEFAULT 0, -- not erased
+    records       INTEGER NOT NULL DEFAULT 0, -- newest number of an attempt record
     head          INTEGER NOT NULL DEFAULT 0, -- newest sequence number of a journal record
     head_evidence INTEGER NOT NULL DEFAULT 0  -- newest evidence entry at that record
 ) STRICT;
@@ -76,7 +77,9 @@ CREATE TABLE execution_keys (
     wrapped BLOB
 ) STRICT;
 
--- A tombstone is state 2 with an empty class.
+-- A tombstone is state 2 with an empty class. A row holds the attempt record of
+-- the part that made it, with its own step, kind and time; what becomes a tombstone
+-- hands it on to parts.
 CREATE TABLE blobs (
     n             INTEGER PRIMARY KEY,
     execution_tag BLOB    NOT NULL,
@@ -91,7 +94,12 @@ CREATE TABLE blobs (
     created_at    INTEGER NOT NULL,
     repeat        BLOB, -- NULL once released
     wrapped       BLOB, -- NULL once dropped
-    audience      BLOB  -- hashes of 32 bytes, joined
+    audience      BLOB, -- hashes of 32 bytes, joined
+    record        INTEGER, -- number of the attempt record; NULL: none, and the next four too
+    attempt       INTEGER,
+    part_index    INTEGER,
+    provider      TEXT,
+    model         TEXT
 ) STRICT;
 CREATE UNIQUE INDEX blobs_ref ON blobs (execution_tag, ref);
 CREATE UNIQUE INDEX blobs_repeat ON blobs (execution_tag, repeat) WHERE repeat IS NOT NULL;
@@ -104,7 +112,8 @@ CREATE TABLE subjects (
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX subjects_subject ON subjects (subject);
 
--- Attempt records. An empty ref is none.
+-- Attempt records that no row of blobs holds; both share their numbers. An empty
+-- ref is none.
 CREATE TABLE parts (
     seq           INTEGER PRIMARY KEY,
     execution_tag BLOB    NOT NULL,
