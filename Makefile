@@ -35,7 +35,7 @@ check: ## gofmt, vet, staticcheck, go.mod, imports
 fuzz: ## every fuzzer for FUZZTIME (default 300000x)
 	FUZZTIME=$${FUZZTIME:-300000x} scripts/fuzz
 
-bench: build ## figures beside a server that stores nothing and, if there is one, MinIO
+bench: build ## figures beside a server that stores nothing and MinIO
 	cd bench && go run ./cmd/bench
 
 clean: ## remove what was built and the data folder of `make run`

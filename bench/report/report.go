@@ -1,5 +1,5 @@
 // Package report turns measured rounds into one document: medians, ratios
-// against the floor and against MinIO, and the table people read.
+// against the floor and against an S3 server, and the table people read.
 package report
 
 import (
@@ -38,22 +38,26 @@ type Cell struct {
 	Rounds  []load.Result `json:"rounds"`
 	// Median has the median of each figure over the rounds.
 	Median load.Result `json:"median"`
-	// PerFloor and PerMinIO are medians of the rounds' own ratios of operations
-	// per second, so drift between rounds does not enter; 0 if not measured.
-	PerFloor float64 `json:"perFloor,omitempty"`
-	PerMinIO float64 `json:"perMinio,omitempty"`
+	// PerFloor and PerPeer are medians of the rounds' own ratios of operations
+	// per second, so drift between rounds does not enter; P50PerPeer is the same of
+	// the median times. 0 if not measured.
+	PerFloor   float64 `json:"perFloor,omitempty"`
+	PerPeer    float64 `json:"perPeer,omitempty"`
+	P50PerPeer float64 `json:"p50PerPeer,omitempty"`
 
-	floor, minio *Cell
+	floor, peer *Cell
 }
 
 // Against names the cells that this one is compared with, either may be nil.
-func (c *Cell) Against(floor, minio *Cell) { c.floor, c.minio = floor, minio }
+func (c *Cell) Against(floor, peer *Cell) { c.floor, c.peer = floor, peer }
 
 // Finish computes the medians and ratios of all cells.
 func (r *Report) Finish() {
 	for _, c := range r.Cells {
 		c.Median = median(c.Rounds)
-		c.PerFloor, c.PerMinIO = ratio(c, c.floor), ratio(c, c.minio)
+		rate := func(r load.Result) float64 { return r.OpsPerSec }
+		c.PerFloor, c.PerPeer = ratio(c, c.floor, rate), ratio(c, c.peer, rate)
+		c.P50PerPeer = ratio(c, c.peer, func(r load.Result) float64 { return r.P50.Seconds() })
 	}
 	for _, e := range r.Erasures {
 		e.finish()
@@ -80,14 +84,14 @@ func each[T, V any](all []T, value func(T) V) []V {
 }
 
 // ratio compares round with round.
-func ratio(c, base *Cell) float64 {
+func ratio(c, base *Cell, figure func(load.Result) float64) float64 {
 	if base == nil {
 		return 0
 	}
 	var ratios []float64
 	for i := range min(len(c.Rounds), len(base.Rounds)) {
-		if b := base.Rounds[i].OpsPerSec; b > 0 {
-			ratios = append(ratios, c.Rounds[i].OpsPerSec/b)
+		if b := figure(base.Rounds[i]); b > 0 {
+			ratios = append(ratios, figure(c.Rounds[i])/b)
 		}
 	}
 	return load.Median(ratios)
@@ -95,6 +99,7 @@ func ratio(c, base *Cell) float64 {
 
 // ErasureRow is the erasure of one size of execution; its times are medians.
 type ErasureRow struct {
+	Server   string           `json:"server"`
 	Blobs    int              `json:"blobs"`
 	Runs     []target.Erasure `json:"runs"`
 	Accepted time.Duration    `json:"acceptedNanoseconds"`

@@ -26,10 +26,10 @@ func TestRatiosCompareRoundWithRound(t *testing.T) {
 	blobd.Against(floor, minio)
 	r := &report.Report{Cells: []*report.Cell{floor, blobd, minio}}
 	r.Finish()
-	if blobd.PerFloor != 0.5 || blobd.PerMinIO != 4 || blobd.Median.OpsPerSec != 4_000 {
-		t.Errorf("per floor %g, per MinIO %g, median %g; want 0.5, 4, 4000", blobd.PerFloor, blobd.PerMinIO, blobd.Median.OpsPerSec)
+	if blobd.PerFloor != 0.5 || blobd.PerPeer != 4 || blobd.Median.OpsPerSec != 4_000 {
+		t.Errorf("per floor %g, per peer %g, median %g; want 0.5, 4, 4000", blobd.PerFloor, blobd.PerPeer, blobd.Median.OpsPerSec)
 	}
-	if floor.PerFloor != 0 || minio.PerMinIO != 0 {
+	if floor.PerFloor != 0 || minio.PerPeer != 0 {
 		t.Error("a base is compared with itself")
 	}
 	var out strings.Builder

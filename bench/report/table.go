@@ -25,14 +25,14 @@ func (r *Report) Print(w io.Writer) error {
 
 func (r *Report) printCells(w io.Writer) error {
 	t := columns(w)
-	fmt.Fprintln(t, "operation\tserver\tclients\tops/s\tp50 ms\tp99 ms\tserver CPU µs/op\tload CPU µs/op\t/floor\t/MinIO\t")
+	fmt.Fprintln(t, "operation\tserver\tclients\tops/s\tp50 ms\tp99 ms\tserver CPU µs/op\tload CPU µs/op\t/floor\t/peer\tp50/peer\t")
 	for _, c := range r.Cells {
 		if len(c.Rounds) == 0 {
 			continue
 		}
 		m := c.Median
-		fmt.Fprintf(t, "%s\t%s\t%d\t%.0f\t%.2f\t%.2f\t%.0f\t%.0f\t%s\t%s\t\n", c.Op, c.Server, c.Clients, m.OpsPerSec,
-			ms(m.P50), ms(m.P99), us(m.ServerCPU), us(m.ClientCPU), times(c.PerFloor), times(c.PerMinIO))
+		fmt.Fprintf(t, "%s\t%s\t%d\t%.0f\t%.2f\t%.2f\t%.0f\t%.0f\t%s\t%s\t%s\t\n", c.Op, c.Server, c.Clients, m.OpsPerSec,
+			ms(m.P50), ms(m.P99), us(m.ServerCPU), us(m.ClientCPU), times(c.PerFloor), times(c.PerPeer), times(c.P50PerPeer))
 	}
 	return t.Flush()
 }
@@ -43,13 +43,13 @@ func (r *Report) printErasures(w io.Writer) error {
 	}
 	fmt.Fprintln(w)
 	t := columns(w)
-	fmt.Fprintln(t, "erase an execution of\truns\tuntil 202, ms\tuntil all probes null, ms\tuntil erased, s\t")
+	fmt.Fprintln(t, "server\terase an execution of\truns\tuntil 202, ms\tuntil all probes null, ms\tuntil erased, s\t")
 	for _, e := range r.Erasures {
 		erased := "-"
 		if e.Erased > 0 {
 			erased = fmt.Sprintf("%.2f", e.Erased.Seconds())
 		}
-		fmt.Fprintf(t, "%d blobs\t%d\t%.2f\t%.2f\t%s\t\n", e.Blobs, len(e.Runs), ms(e.Accepted), ms(e.Null), erased)
+		fmt.Fprintf(t, "%s\t%d blobs\t%d\t%.2f\t%.2f\t%s\t\n", e.Server, e.Blobs, len(e.Runs), ms(e.Accepted), ms(e.Null), erased)
 	}
 	return t.Flush()
 }

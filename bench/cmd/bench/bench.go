@@ -111,25 +111,31 @@ func (b *bench) loadOf(cell *planned) load.Cell {
 
 func (c *planned) name() string { return fmt.Sprintf("%s %s, %d clients", c.Server, c.Op, c.Clients) }
 
-// measureErasures erases executions of every size in turn.
+// measureErasures erases executions of every size in turn, on every blobd.
 func (b *bench) measureErasures(ctx context.Context) {
-	if b.servers.blobd == nil || !b.cfg.does(opErase) {
+	if !b.cfg.does(opErase) {
 		return
 	}
-	for _, blobs := range b.cfg.erase {
-		row := &report.ErasureRow{Blobs: blobs}
-		b.report.Erasures = append(b.report.Erasures, row)
-		for range b.cfg.eraseRuns {
-			if ctx.Err() != nil {
-				return
-			}
-			e, err := b.servers.blobd.Erase(ctx, b.nextSeed(), blobs, b.cfg.eraseWait)
-			if err != nil {
-				b.fail(fmt.Sprintf("erase %d blobs", blobs), err)
-				break
-			}
-			row.Runs = append(row.Runs, e)
-			fmt.Fprintf(b.progress, "erase %d blobs: null after %s, then %s\n", blobs, e.Null.Round(10*time.Microsecond), e.State)
+	for _, i := range b.servers.blobds {
+		for _, blobs := range b.cfg.erase {
+			b.measureErasure(ctx, i.Blobd, blobs)
 		}
+	}
+}
+
+func (b *bench) measureErasure(ctx context.Context, server *target.Blobd, blobs int) {
+	row := &report.ErasureRow{Server: server.Name, Blobs: blobs}
+	b.report.Erasures = append(b.report.Erasures, row)
+	for range b.cfg.eraseRuns {
+		if ctx.Err() != nil {
+			return
+		}
+		e, err := server.Erase(ctx, b.nextSeed(), blobs, b.cfg.eraseWait)
+		if err != nil {
+			b.fail(fmt.Sprintf("erase %d blobs of %s", blobs, server.Name), err)
+			return
+		}
+		row.Runs = append(row.Runs, e)
+		fmt.Fprintf(b.progress, "%s: erase %d blobs: null after %s, then %s\n", server.Name, blobs, e.Null.Round(10*time.Microsecond), e.State)
 	}
 }

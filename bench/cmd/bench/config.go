@@ -13,14 +13,14 @@ import (
 
 // config is what the command line says.
 type config struct {
-	blobd, root, minio, dir, profile string
-	servers, ops                     []string
-	clients, erase                   []int
-	eraseRuns, rounds                int
-	duration, warmup, eraseWait      time.Duration
-	driver                           load.Driver
-	driverName                       string
-	json                             bool
+	blobd, root, minio, versitygw, dir, profile string
+	servers, ops                                []string
+	clients, erase                              []int
+	eraseRuns, rounds                           int
+	duration, warmup, eraseWait                 time.Duration
+	driver                                      load.Driver
+	driverName                                  string
+	json                                        bool
 }
 
 // The operations, by their names on the command line and in the table.
@@ -38,13 +38,17 @@ const (
 	serverFloor = "floor"
 	serverBlobd = "blobd"
 	serverMinIO = "minio"
+	serverVGW   = "versitygw"
+	overMinIO   = "blobd-minio"     // blobd with its objects in that MinIO
+	overVGW     = "blobd-versitygw" // the same in that versitygw, by the s3 driver
 )
 
 func parse(args []string) (cfg config, err error) {
 	f := flag.NewFlagSet("bench", flag.ContinueOnError)
 	f.StringVar(&cfg.blobd, "blobd", "", "blobd `binary`; built from --root if not given")
 	f.StringVar(&cfg.root, "root", "..", "`folder` of the blobd module")
-	f.StringVar(&cfg.minio, "minio", "", "MinIO `binary`; else $MINIO_BIN, $BLOBD_CACHE/bin/minio, PATH; without one MinIO is left out")
+	f.StringVar(&cfg.minio, "minio", "", "MinIO `binary`; else the one that make tools installs, or PATH's; without one MinIO is left out")
+	f.StringVar(&cfg.versitygw, "versitygw", "", "versitygw `binary`, found like MinIO's")
 	f.StringVar(&cfg.dir, "dir", "", "`folder` on a disk for all data (default: the system's temporary folder)")
 	f.StringVar(&cfg.profile, "profile", "", "`folder` that receives CPU, allocation, block and mutex profiles of blobd, from rounds of their own")
 	f.DurationVar(&cfg.duration, "duration", 6*time.Second, "measured time of one cell")
@@ -55,7 +59,7 @@ func parse(args []string) (cfg config, err error) {
 	f.BoolVar(&cfg.json, "json", false, "print JSON")
 	large := f.Bool("erase-large", false, "erase an execution of 100,000 blobs too")
 	f.StringVar(&cfg.driverName, "driver", "raw", "the load's HTTP client: raw (costs next to nothing) or net/http (what a Go program usually has)")
-	servers := f.String("servers", "floor,blobd,minio", "servers to measure")
+	servers := f.String("servers", "floor,blobd,minio", "servers to measure: floor, blobd, minio, versitygw, and blobd over them: blobd-minio, blobd-versitygw")
 	ops := f.String("ops", strings.Join([]string{opPut, opPutNew, opGet, opGetNoCache, opBatch, opErase}, ","), "operations to measure")
 	clients := f.String("clients", "16,64", "numbers of clients")
 	erase := f.String("erase", "10,1000,10000", "blobs of the executions to erase")
@@ -65,7 +69,7 @@ func parse(args []string) (cfg config, err error) {
 	if f.NArg() > 0 {
 		return cfg, fmt.Errorf("unexpected argument %q", f.Arg(0))
 	}
-	if cfg.servers, err = words("servers", *servers, serverFloor, serverBlobd, serverMinIO); err != nil {
+	if cfg.servers, err = words("servers", *servers, serverFloor, serverBlobd, serverMinIO, serverVGW, overMinIO, overVGW); err != nil {
 		return cfg, err
 	}
 	if cfg.ops, err = words("ops", *ops, opPut, opPutNew, opGet, opGetNoCache, opBatch, opErase); err != nil {

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"slices"
 
 	"github.com/blobd/blobd/bench/load"
 	"github.com/blobd/blobd/bench/report"
@@ -13,7 +14,7 @@ import (
 type prepareRead func(ctx context.Context, client int, c load.Client) (load.Op, error)
 
 // plan lists the cells: for each number of clients and operation the floor
-// first, then blobd, then MinIO.
+// first, then each blobd, then its peers.
 func (b *bench) plan() {
 	for _, clients := range b.cfg.clients {
 		b.planPuts(clients)
@@ -26,62 +27,58 @@ func (b *bench) planPuts(clients int) {
 	if !b.cfg.does(opPut) && !b.cfg.does(opPutNew) {
 		return
 	}
-	s, cells := b.servers, []*planned{}
-	var floor, minio *planned
+	s, g := b.servers, group{}
 	if s.floor != nil {
-		floor = &planned{Cell: named(opPut, serverFloor, clients), process: s.floor.Process, prepare: s.floor.Put}
-		cells = append(cells, floor)
+		g.floor = &planned{Cell: named(opPut, serverFloor, clients), process: s.floor.Process, prepare: s.floor.Put}
 	}
-	if s.blobd != nil && b.cfg.does(opPut) {
-		cells = append(cells, &planned{Cell: named(opPut, serverBlobd, clients), process: s.blobd.Process, blobd: s.blobd, prepare: s.blobd.Put})
+	for _, i := range s.blobds {
+		if b.cfg.does(opPut) {
+			g.add(i, &planned{Cell: named(opPut, i.Name, clients), process: i.Process, blobd: i.Blobd, prepare: i.Put})
+		}
+		if b.cfg.does(opPutNew) {
+			g.add(i, &planned{Cell: named(opPutNew, i.Name, clients), process: i.Process, blobd: i.Blobd, prepare: i.PutNew})
+		}
 	}
-	if s.blobd != nil && b.cfg.does(opPutNew) {
-		cells = append(cells, &planned{Cell: named(opPutNew, serverBlobd, clients), process: s.blobd.Process, blobd: s.blobd, prepare: s.blobd.PutNew})
+	for _, p := range s.peers {
+		g.peers = append(g.peers, &planned{Cell: named(opPut, p.Name, clients), process: p.Process, prepare: p.Put})
 	}
-	if s.minio != nil {
-		minio = &planned{Cell: named(opPut, serverMinIO, clients), process: s.minio.Process, prepare: s.minio.Put}
-		cells = append(cells, minio)
-	}
-	b.add(floor, minio, cells)
+	b.add(g)
 }
 
 func (b *bench) planReads(clients int) {
 	if !b.cfg.does(opGet) && !b.cfg.does(opGetNoCache) {
 		return
 	}
-	s, cells := b.servers, []*planned{}
-	var floor, minio *planned
+	s, g := b.servers, group{}
 	if s.floor != nil {
-		floor = &planned{Cell: named(opGet, serverFloor, clients), process: s.floor.Process, prepare: unseeded(s.floor.Get)}
-		cells = append(cells, floor)
+		g.floor = &planned{Cell: named(opGet, serverFloor, clients), process: s.floor.Process, prepare: unseeded(s.floor.Get)}
 	}
-	if s.blobd != nil && b.cfg.does(opGet) {
-		cells = append(cells, reading(named(opGet, serverBlobd, clients), s.blobd))
+	for _, i := range s.blobds {
+		if b.cfg.does(opGet) {
+			g.add(i, reading(named(opGet, i.Name, clients), i.Blobd))
+		}
+		if i.noCache != nil {
+			g.add(i, reading(named(opGetNoCache, i.Name, clients), i.noCache))
+		}
 	}
-	if s.noCache != nil {
-		cells = append(cells, reading(named(opGetNoCache, serverBlobd, clients), s.noCache))
+	for _, p := range s.peers {
+		g.peers = append(g.peers, &planned{Cell: named(opGet, p.Name, clients), process: p.Process, prepare: unseeded(p.Get)})
 	}
-	if s.minio != nil {
-		minio = &planned{Cell: named(opGet, serverMinIO, clients), process: s.minio.Process, prepare: unseeded(s.minio.Get)}
-		cells = append(cells, minio)
-	}
-	b.add(floor, minio, cells)
+	b.add(g)
 }
 
 func (b *bench) planBatch(clients int) {
 	if !b.cfg.does(opBatch) {
 		return
 	}
-	s, cells := b.servers, []*planned{}
-	var floor *planned
+	s, g := b.servers, group{}
 	if s.floor != nil {
-		floor = &planned{Cell: named(opBatch, serverFloor, clients), process: s.floor.Process, prepare: unseeded(s.floor.Batch)}
-		cells = append(cells, floor)
+		g.floor = &planned{Cell: named(opBatch, serverFloor, clients), process: s.floor.Process, prepare: unseeded(s.floor.Batch)}
 	}
-	if s.blobd != nil {
-		cells = append(cells, &planned{Cell: named(opBatch, serverBlobd, clients), process: s.blobd.Process, blobd: s.blobd, prepare: unseeded(s.blobd.Batch)})
+	for _, i := range s.blobds {
+		g.add(i, &planned{Cell: named(opBatch, i.Name, clients), process: i.Process, blobd: i.Blobd, prepare: unseeded(i.Batch)})
 	}
-	b.add(floor, nil, cells)
+	b.add(g)
 }
 
 func named(op, server string, clients int) *report.Cell {
@@ -98,14 +95,37 @@ func unseeded(prepare prepareRead) func(context.Context, uint64, int, load.Clien
 	}
 }
 
-// add compares blobd's cells with the floor's and MinIO's, which may be nil.
-func (b *bench) add(floor, minio *planned, cells []*planned) {
+// group is one operation by one number of clients on every server.
+type group struct {
+	floor  *planned // nil if there is none
+	blobds []*planned
+	names  []string // of each blobd's peer
+	peers  []*planned
+}
+
+func (g *group) add(i instance, p *planned) {
+	g.blobds = append(g.blobds, p)
+	g.names = append(g.names, i.peer)
+}
+
+// add takes in a group, floor first; each blobd is compared with the floor and
+// with its peer.
+func (b *bench) add(g group) {
+	cells := slices.Concat(g.blobds, g.peers)
+	if g.floor != nil {
+		cells = slices.Insert(cells, 0, g.floor)
+	}
 	for _, c := range cells {
-		if c.blobd != nil {
-			c.Against(cellOf(floor), cellOf(minio))
-		}
 		b.cells = append(b.cells, c)
 		b.report.Cells = append(b.report.Cells, c.Cell)
+	}
+	for i, c := range g.blobds {
+		peer := slices.IndexFunc(g.peers, func(p *planned) bool { return p.Server == g.names[i] })
+		if peer < 0 {
+			c.Against(cellOf(g.floor), nil)
+			continue
+		}
+		c.Against(cellOf(g.floor), g.peers[peer].Cell)
 	}
 }
 

@@ -32,7 +32,7 @@ func (b *bench) profileCells(ctx context.Context) {
 }
 
 func (b *bench) profileCell(ctx context.Context, cell *planned) error {
-	prefix := filepath.Join(b.cfg.profile, fmt.Sprintf("%s-%d.", cell.Op, cell.Clients))
+	prefix := filepath.Join(b.cfg.profile, fmt.Sprintf("%s-%s-%d.", cell.Server, cell.Op, cell.Clients))
 	base := "http://" + cell.blobd.DebugAddr + "/debug/pprof/"
 	seconds := int(max(b.cfg.duration.Seconds(), 1))
 	group, ctx := errgroup.WithContext(ctx)
