@@ -41,7 +41,7 @@ func table() []place {
 		{"backends/mem", driver("backends"), nil},
 		{"backends/faulty", driver("backends"), nil},
 		{"backends/s3", driver("backends"), []string{"github.com/aws/aws-sdk-go-v2", "github.com/aws/smithy-go", "github.com/cenkalti/backoff/v5"}},
-		{"backends/minio", driver("backends"), []string{"github.com/minio/minio-go/v7", "github.com/cenkalti/backoff/v5"}},
+		{"backends/minio", driver("backends"), []string{"github.com/minio/minio-go/v7", "github.com/cenkalti/backoff/v5", "golang.org/x/sync"}},
 		{"backends/backendtest", driver("backends"), []string{"*"}},
 
 		{"keys", []string{""}, []string{"github.com/hashicorp/golang-lru/v2", "golang.org/x/sync"}},

@@ -12,6 +12,7 @@
 package api
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/binary"
@@ -24,7 +25,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"golang.org/x/sync/semaphore"
+	"github.com/go-json-experiment/json"
 	"golang.org/x/sync/singleflight"
 
 	"github.com/blobd/blobd"
@@ -78,6 +79,9 @@ type Config struct {
 	Store    Core
 	Resolver Reader
 	Ledger   Ledger
+	// Evidence and Certifier serve the evidence log; nil: there is none.
+	Evidence  Evidence
+	Certifier Certifier
 	// Keys gives figures for metrics; nil gives none.
 	Keys   func() keys.Stats
 	Now    func() time.Time
@@ -90,9 +94,13 @@ type Config struct {
 	MaxBlob    int64 // readable bytes of one blob
 	MaxBatch   int64 // readable bytes of one capture
 	MaxJSON    int64 // bytes of a JSON body
-	// MaxInFlight bounds the bytes of request bodies in memory. A request that
-	// does not fit within a second is answered 429.
+	// MaxInFlight is the memory budget of requests, in bytes: bodies and what was
+	// decoded of them, sealed bytes, texts and answers. A request whose share does
+	// not come free within MemoryWait is answered 429; one that needs more than
+	// there is has it alone. The cache of sealed bytes is not in it.
 	MaxInFlight int64
+	// MemoryWait is how long a request waits for its share.
+	MemoryWait time.Duration
 	// HideMetrics leaves /metrics out, for a server that binds Metrics elsewhere.
 	HideMetrics bool
 	Version     string
@@ -104,7 +112,8 @@ const (
 	DefaultMaxBlob     = 16 << 20
 	DefaultMaxBatch    = 16 << 20
 	DefaultMaxJSON     = 24 << 20
-	DefaultMaxInFlight = 256 << 20
+	DefaultMaxInFlight = 512 << 20
+	DefaultMemoryWait  = 2 * time.Second
 )
 
 // requestTimeout bounds what a request may wait for, once its body is read.
@@ -119,9 +128,10 @@ type API struct {
 	shared   shared
 	tokens   *tokenCache
 	metrics  *metrics
-	bodies   *semaphore.Weighted
+	memory   *memory
 	buffers  *buffers
-	calls    sync.Pool // of *call
+	calls    sync.Pool          // of *call
+	lists    *json.Unmarshalers // limits of lists
 	document func() ([]byte, error)
 	docs     page
 	// noSuchRoute answers every path that is none.
@@ -145,12 +155,13 @@ func New(c Config) (*API, error) {
 		Config:  c,
 		errors:  newErrorTable(),
 		shared:  newShared(),
-		metrics: newMetrics(c),
-		bodies:  semaphore.NewWeighted(c.MaxInFlight),
+		memory:  newMemory(c.MaxInFlight, c.MemoryWait),
 		buffers: newBuffers(),
+		lists:   listLimits(),
 		docs:    newDocs(),
 		idSeed:  binary.NativeEndian.Uint64(seed[:]),
 	}
+	a.metrics = newMetrics(c, a.memory)
 	a.tokens = newTokenCache(c.Ledger, c.TokenCache, c.Now)
 	a.calls.New = func() any { return new(call) }
 	table := routes()
@@ -161,9 +172,8 @@ func New(c Config) (*API, error) {
 }
 
 func (c Config) withDefaults() Config {
-	if c.TokenCache == 0 {
-		c.TokenCache = DefaultTokenCache
-	}
+	c.TokenCache = cmp.Or(c.TokenCache, DefaultTokenCache)
+	c.MemoryWait = cmp.Or(c.MemoryWait, DefaultMemoryWait)
 	for _, limit := range []struct {
 		field *int64
 		value int64
@@ -175,8 +185,6 @@ func (c Config) withDefaults() Config {
 			*limit.field = limit.value
 		}
 	}
-	// One body of any size must always fit.
-	c.MaxInFlight = max(c.MaxInFlight, c.MaxBlob, c.MaxJSON)
 	return c
 }
 

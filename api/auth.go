@@ -21,6 +21,7 @@ import (
 type caller struct {
 	token   string // id
 	tenant  string
+	roles   roleSet
 	unnamed bool // an admin token that must name its tenant did not
 }
 
@@ -37,7 +38,7 @@ func (a *API) identify(c *call) error {
 	if known == nil {
 		return refuse(wire.CodeUnauthenticated, "the token is unknown, revoked or past its end")
 	}
-	c.who = caller{token: known.id, tenant: known.tenant}
+	c.who = caller{token: known.id, tenant: known.tenant, roles: known.roles}
 	named, given := c.r.Header[wire.HeaderTenant]
 	switch {
 	case given && known.roles&adminRole == 0:

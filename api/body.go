@@ -1,7 +1,6 @@
 package api
 
 import (
-	"context"
 	"errors"
 	"io"
 	"math/bits"
@@ -9,6 +8,8 @@ import (
 	"os"
 	"sync"
 	"time"
+
+	"github.com/go-json-experiment/json"
 
 	"github.com/blobd/blobd/api/wire"
 )
@@ -20,11 +21,11 @@ const (
 	bodyRate  = 64 << 10
 	// largeAnswer is the size past which an answer gets a deadline of its own.
 	largeAnswer = 64 << 10
-	// fullWait is how long a body waits for memory before 429.
-	fullWait = time.Second
-	// smallest and largest size classes of pooled buffers, as powers of two.
+	// smallest and largest size classes of pooled buffers, as powers of two. A
+	// larger one is made to measure and not kept: what nobody uses is in no
+	// budget.
 	smallestClass = 12
-	largestClass  = 25
+	largestClass  = 20
 )
 
 // buffers pools memory for bodies by size class. What was in one is wiped before
@@ -47,9 +48,19 @@ func newBuffers() *buffers {
 	return p
 }
 
+func classOf(n int64) int { return max(bits.Len64(uint64(max(n, 1)-1))-smallestClass, 0) }
+
+// roomOf is how much memory take gives for n bytes.
+func roomOf(n int64) int64 {
+	if class := classOf(n); class <= largestClass-smallestClass {
+		return 1 << (smallestClass + class)
+	}
+	return n
+}
+
 // take returns an empty buffer for at least n bytes.
 func (p *buffers) take(n int64) *buffer {
-	class := max(bits.Len64(uint64(max(n, 1)-1))-smallestClass, 0)
+	class := classOf(n)
 	if class >= len(p.classes) {
 		return &buffer{make([]byte, 0, n), -1}
 	}
@@ -67,22 +78,16 @@ func (p *buffers) release(b *buffer) {
 }
 
 // withBody reads the body, at most limit bytes, hands it to use, and wipes it.
-// what use is given is valid until use returns.
-func (a *API) withBody(c *call, limit int64, use func(body []byte) error) error {
-	if err := c.refuseEncoding(); err != nil {
+// what use is given is valid until use returns. Before it reads, the request
+// holds memory for so many copies of the body.
+func (a *API) withBody(c *call, limit, copies int64, use func(body []byte) error) error {
+	size, err := c.bodySize(limit)
+	if err != nil {
 		return err
 	}
-	size := c.r.ContentLength
-	if size > limit {
-		return errBodyTooLarge(limit)
+	if err := c.hold(c.r.Context(), copies*roomOf(size)); err != nil {
+		return err
 	}
-	if size < 0 {
-		size = limit // of unknown length
-	}
-	if !a.reserve(c, size) {
-		return refuse(wire.CodeRateLimited, "too many bytes are in flight; try again")
-	}
-	defer a.bodies.Release(size)
 	b, err := a.readBody(c, limit)
 	defer a.buffers.release(b)
 	if err != nil {
@@ -91,18 +96,23 @@ func (a *API) withBody(c *call, limit int64, use func(body []byte) error) error 
 	return c.inTime(func() error { return use(b.b) })
 }
 
-func errBodyTooLarge(limit int64) error {
-	return refuse(wire.CodeTooLarge, "the body has more than %d bytes", limit)
+// bodySize is how long the body may be: as announced, or as the limit says.
+func (c *call) bodySize(limit int64) (int64, error) {
+	if err := c.refuseEncoding(); err != nil {
+		return 0, err
+	}
+	size := c.r.ContentLength
+	switch {
+	case size > limit:
+		return 0, errBodyTooLarge(limit)
+	case size < 0:
+		return limit, nil
+	}
+	return size, nil
 }
 
-// reserve waits a moment for the memory of a body.
-func (a *API) reserve(c *call, size int64) bool {
-	if a.bodies.TryAcquire(size) {
-		return true
-	}
-	ctx, cancel := context.WithTimeout(c.r.Context(), fullWait)
-	defer cancel()
-	return a.bodies.Acquire(ctx, size) == nil
+func errBodyTooLarge(limit int64) error {
+	return refuse(wire.CodeTooLarge, "the body has more than %d bytes", limit)
 }
 
 // readBody reads the whole body. A body that ends before its Content-Length, or
@@ -124,13 +134,14 @@ func (a *API) readBody(c *call, limit int64) (*buffer, error) {
 	return b, nil
 }
 
-// readUnsized reads a body of unknown length into memory that grows.
+// readUnsized reads a body of unknown length into memory that grows, to one byte
+// past the limit: the byte that tells the end.
 func (a *API) readUnsized(c *call, limit int64) (*buffer, error) {
 	body := http.MaxBytesReader(c.w, c.r.Body, limit)
 	b := a.buffers.take(0)
 	for {
 		if len(b.b) == cap(b.b) {
-			bigger := a.buffers.take(2 * int64(cap(b.b)))
+			bigger := a.buffers.take(min(2*int64(cap(b.b)), limit+1))
 			bigger.b = append(bigger.b, b.b...)
 			a.buffers.release(b)
 			b = bigger
@@ -168,8 +179,8 @@ func (c *call) allowRead(n int64) {
 }
 
 // allowWrite gives an answer of n bytes its time.
-func (c *call) allowWrite(n int) {
-	_ = http.NewResponseController(c.w).SetWriteDeadline(time.Now().Add(transferTime(int64(n))))
+func (c *call) allowWrite(n int64) {
+	_ = http.NewResponseController(c.w).SetWriteDeadline(time.Now().Add(transferTime(n)))
 }
 
 func transferTime(n int64) time.Duration {
@@ -180,10 +191,16 @@ func transferTime(n int64) time.Duration {
 // The Content-Type is not looked at: a token in a header, not the type, is what
 // keeps foreign pages out.
 func (a *API) withJSON(c *call, v any, use func(body []byte) error) error {
-	return a.withBody(c, a.MaxJSON, func(body []byte) error {
-		if err := decodeJSON("body", body, '{', v); err != nil {
+	return a.withBody(c, a.MaxJSON, jsonCopies, func(body []byte) error {
+		if err := decodeJSON("body", body, '{', v, a.lists); err != nil {
 			return err
 		}
 		return use(body)
 	})
+}
+
+// readJSON reads and decodes a JSON body and wipes it: what the request holds
+// from then on is what was decoded.
+func (a *API) readJSON(c *call, v any, limits *json.Unmarshalers) error {
+	return a.withBody(c, a.MaxJSON, jsonCopies, func(body []byte) error { return decodeJSON("body", body, '{', v, limits) })
 }

@@ -30,6 +30,10 @@ type call struct {
 	executionID string
 	query       [maxQuery]string // values of rt.query, in its order
 	status      int              // of the answer, once it began
+
+	share share // of memory
+	asked int64 // what the share was asked for: it may be cut
+	kept  int64 // of it, what stays when the share is changed
 }
 
 // ServeHTTP answers every path: with a route, or with a problem. It never
@@ -79,6 +83,7 @@ func (rt *boundRoute) serve(w http.ResponseWriter, r *http.Request) {
 	rt.figures.begin()
 	defer func() {
 		took := a.Now().Sub(start)
+		c.letGo()
 		rt.figures.end(c.status, took)
 		a.logCall(c, took)
 		*c = call{}
@@ -90,6 +95,7 @@ func (rt *boundRoute) serve(w http.ResponseWriter, r *http.Request) {
 		}
 	}()
 	if err := a.run(c); err != nil {
+		c.letGo() // a refused client may be heard out for long
 		a.fail(c, err)
 		c.hearOut()
 	}
@@ -249,7 +255,7 @@ func (c *call) write(status int, contentType []string, body []byte) {
 func (c *call) send(status int, body []byte) {
 	c.status = status
 	if len(body) > largeAnswer {
-		c.allowWrite(len(body))
+		c.allowWrite(int64(len(body)))
 	}
 	c.w.WriteHeader(status)
 	if c.r.Method != http.MethodHead {

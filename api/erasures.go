@@ -65,7 +65,7 @@ func planOf(p ledger.Plan, tag blobd.ExecutionTag, ofRefs bool) wire.Plan {
 // of refs.
 func erasureOf(e ledger.Erasure, refs []blobd.Ref) *wire.Erasure {
 	out := &wire.Erasure{
-		ID: e.ID, State: string(e.State), Plan: planOf(e.Plan, e.Scope.Tag, e.OfRefs),
+		ID: e.ID, State: string(e.Stands()), Plan: planOf(e.Plan, e.Scope.Tag, e.OfRefs),
 		Progress: wire.Progress{
 			KeysDestroyed: e.Progress.KeysDestroyed, ObjectsDeleted: e.Progress.ObjectsDeleted,
 			VersionsDeleted: e.Progress.VersionsDeleted, Failed: e.Progress.Failed, Remaining: e.Progress.Remaining,
@@ -81,14 +81,28 @@ func erasureOf(e ledger.Erasure, refs []blobd.Ref) *wire.Erasure {
 		item.ExecutionID = &e.Scope.ExecutionID
 	}
 	if !e.OfRefs {
-		out.Items = []wire.ErasureItem{item}
-		return out
+		out.Items = append(out.Items, item)
 	}
 	for _, ref := range refs {
 		item.Ref = ref.String()
 		out.Items = append(out.Items, item)
 	}
+	for _, r := range e.Progress.Refused {
+		out.Items = append(out.Items, refusedItem(item.ExecutionID, r))
+	}
 	return out
+}
+
+// refusedItem is an object that the store keeps although its key is gone.
+func refusedItem(executionID *string, r ledger.Refused) wire.ErasureItem {
+	item := wire.ErasureItem{
+		ExecutionID: executionID, State: string(ledger.ErasurePartial),
+		Reason: r.Reason, Version: r.Version, Until: timeOrNull(r.Until),
+	}
+	if r.Ref != (blobd.Ref{}) {
+		item.Ref = r.Ref.String()
+	}
+	return item
 }
 
 // erasure answers GET /v1/erasures/{id}.
@@ -134,7 +148,7 @@ func (a *API) listErasures(c *call) error {
 	if err := a.Store.Serving(); err != nil {
 		return err
 	}
-	rows, err := a.Ledger.ListErasures(c.r.Context(), q)
+	rows, err := a.erasuresThatStand(c.r.Context(), q)
 	if err != nil {
 		return err
 	}
@@ -145,6 +159,33 @@ func (a *API) listErasures(c *call) error {
 		out.Items[i].Items = nil
 	}
 	return c.reply(http.StatusOK, out)
+}
+
+// erasuresThatStand lists erasures by the state that people are told. What is
+// partial runs on, so the ledger's rows of that state are looked through.
+func (a *API) erasuresThatStand(ctx context.Context, q ledger.ErasureQuery) ([]ledger.Erasure, error) {
+	want := q.State
+	if want != ledger.ErasureRunning && want != ledger.ErasurePartial {
+		return a.Ledger.ListErasures(ctx, q)
+	}
+	q.State = ledger.ErasureRunning
+	var found []ledger.Erasure
+	for {
+		rows, err := a.Ledger.ListErasures(ctx, q)
+		if err != nil {
+			return nil, err
+		}
+		for i := range rows {
+			if rows[i].Stands() == want && len(found) < q.Limit {
+				found = append(found, rows[i])
+			}
+		}
+		if len(rows) < q.Limit || len(found) == q.Limit {
+			return found, nil
+		}
+		last := rows[len(rows)-1]
+		q.Before = ledger.ErasureCursor{FencedAt: last.FencedAt, ID: last.ID}
+	}
 }
 
 func knownErasureState(s ledger.ErasureState) bool {

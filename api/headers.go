@@ -124,7 +124,7 @@ func (c *call) audience() ([]blobd.Principal, error) {
 		return nil, err
 	}
 	var audience []blobd.Principal
-	if err := decodeHeaderJSON(wire.HeaderAudience, value, '[', &audience); err != nil {
+	if err := c.decodeHeaderJSON(wire.HeaderAudience, value, '[', &audience); err != nil {
 		return nil, err
 	}
 	return audience, checkAudience(audience)
@@ -137,18 +137,18 @@ func (c *call) principal() (*blobd.Principal, error) {
 		return nil, err
 	}
 	p := new(blobd.Principal)
-	if err := decodeHeaderJSON(wire.HeaderPrincipal, value, '{', p); err != nil {
+	if err := c.decodeHeaderJSON(wire.HeaderPrincipal, value, '{', p); err != nil {
 		return nil, err
 	}
 	return p, checkPrincipal(*p)
 }
 
-func decodeHeaderJSON(name, value string, opens byte, v any) error {
+func (c *call) decodeHeaderJSON(name, value string, opens byte, v any) error {
 	b, err := decodeBase64URL(value)
 	if err != nil {
 		return refuse(wire.CodeInvalid, "%s: want base64url", name)
 	}
-	return decodeJSON(name, b, opens, v)
+	return decodeJSON(name, b, opens, v, c.rt.api.lists)
 }
 
 func checkAudience(audience []blobd.Principal) error {

@@ -55,9 +55,10 @@ func FuzzDecodeJSON(f *testing.F) {
 	} {
 		f.Add([]byte(s))
 	}
+	lists := listLimits()
 	f.Fuzz(func(t *testing.T, b []byte) {
 		var q wire.CaptureRequest
-		err := decodeJSON("body", b, '{', &q)
+		err := decodeJSON("body", b, '{', &q, lists)
 		if err == nil {
 			// What was read once reads the same again: nothing was guessed.
 			again, err := json.Marshal(&q)
@@ -65,7 +66,7 @@ func FuzzDecodeJSON(f *testing.F) {
 				t.Fatalf("%q was read and cannot be written: %v", b, err)
 			}
 			var r wire.CaptureRequest
-			if err := decodeJSON("body", again, '{', &r); err != nil {
+			if err := decodeJSON("body", again, '{', &r, lists); err != nil {
 				t.Fatalf("%q became %q: %v", b, again, err)
 			}
 			return

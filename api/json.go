@@ -13,21 +13,25 @@ import (
 
 // decodeJSON reads exactly one JSON value that begins with opens into v: every
 // field known, none twice, in the case of the contract, with the types of the
-// contract, in valid UTF-8, and nothing after it. what names the place in the
+// contract, in valid UTF-8, with no list longer than limits say, and nothing after
+// it. what names the place in the
 // error, which never repeats input: field names are the caller's too.
-func decodeJSON(what string, b []byte, opens byte, v any) error {
+func decodeJSON(what string, b []byte, opens byte, v any, limits *json.Unmarshalers) error {
 	if !utf8.Valid(b) {
 		return refuse(wire.CodeInvalidUTF8, "%s: not valid UTF-8", what)
 	}
 	if start := bytes.TrimLeft(b, " \t\r\n"); len(start) == 0 || start[0] != opens {
 		return refuse(wire.CodeInvalid, "%s: want JSON that begins with %c", what, opens)
 	}
-	err := json.Unmarshal(b, v, json.RejectUnknownMembers(true))
+	err := json.Unmarshal(b, v, json.RejectUnknownMembers(true), json.WithUnmarshalers(limits))
 	var syntactic *jsontext.SyntacticError
 	var semantic *json.SemanticError
+	var tooLong *problem
 	switch {
 	case err == nil:
 		return nil
+	case errors.As(err, &tooLong):
+		return tooLong
 	case errors.Is(err, json.ErrUnknownName) && errors.As(err, &semantic):
 		return refuse(wire.CodeUnknownField, "%s: unknown field at byte %d", what, semantic.ByteOffset)
 	case errors.As(err, &syntactic):

@@ -33,7 +33,6 @@ func laterRoutes() []route {
 	add(approverRole, pathErasure+"/approve", "POST")
 	add(approverRole, pathErasure+"/deny", "POST")
 	add(dpoRole, pathErasure+"/cancel", "POST")
-	add(dpoRole|auditorRole, pathErasure+"/certificate", "GET")
 	add(dpoRole, pathErasure+"/clock", "POST")
 	collection(holdsRole, "/v1/holds", "POST", "DELETE")
 	collection(holdsRole|dpoRole, "/v1/holds", "GET")
@@ -51,9 +50,6 @@ func laterRoutes() []route {
 	add(adminRole, pathTenant, "DELETE")
 	add(adminRole, pathTenant+"/capture-mode", "PUT")
 
-	for _, what := range []string{"checkpoint", "tile/{path...}", "entries", "proof", "key"} {
-		add(auditorRole|operatorRole, "/v1/evidence/"+what, "GET")
-	}
 	add(anyRole, "/console", "GET")
 	return table
 }

@@ -31,7 +31,7 @@ func latencyBuckets() []float64 {
 	return []float64{.0005, .001, .002, .005, .01, .02, .05, .1, .2, .5, 1, 2, 5, 10}
 }
 
-func newMetrics(c Config) *metrics {
+func newMetrics(c Config, mem *memory) *metrics {
 	m := &metrics{
 		requests: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "blobd_http_requests_total", Help: "Requests answered.",
@@ -51,8 +51,11 @@ func newMetrics(c Config) *metrics {
 		m.alarms.WithLabelValues(string(code))
 	}
 	registry := prometheus.NewRegistry()
-	registry.MustRegister(m.requests, m.seconds, m.inFlight, m.alarms, newStateCollector(c),
+	registry.MustRegister(m.requests, m.seconds, m.inFlight, m.alarms, newStateCollector(c, mem),
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	if c.Evidence != nil {
+		registry.MustRegister(newLogCollector(c.Evidence))
+	}
 	m.handler = promhttp.HandlerFor(registry, promhttp.HandlerOpts{Registry: registry})
 	return m
 }
@@ -111,7 +114,8 @@ const scrapeTimeout = 2 * time.Second
 // stateCollector reads what the parts below count, at every scrape.
 type stateCollector struct {
 	Config
-	up *prometheus.Desc
+	memory *memory
+	up     *prometheus.Desc
 	// gauges and counters name what is read, in the order of read.
 	descs []*prometheus.Desc
 }
@@ -130,8 +134,8 @@ func stateFigures() []struct{ name, help string } {
 	}
 }
 
-func newStateCollector(c Config) *stateCollector {
-	s := &stateCollector{Config: c, up: prometheus.NewDesc("blobd_ledger_up", "1 while the ledger answers.", nil, nil)}
+func newStateCollector(c Config, mem *memory) *stateCollector {
+	s := &stateCollector{Config: c, memory: mem, up: prometheus.NewDesc("blobd_ledger_up", "1 while the ledger answers.", nil, nil)}
 	for _, f := range stateFigures() {
 		s.descs = append(s.descs, prometheus.NewDesc(f.name, f.help, nil, nil))
 	}
@@ -150,6 +154,9 @@ func (s *stateCollector) Collect(ch chan<- prometheus.Metric) {
 	counter(ch, "blobd_store_cache_hits_total", "Sealed blobs found in memory.", st.CacheHits)
 	counter(ch, "blobd_store_cache_misses_total", "Sealed blobs not found in memory.", st.CacheMisses)
 	gauge(ch, "blobd_store_cache_bytes", "Sealed bytes in memory.", st.CacheBytes)
+	gauge(ch, "blobd_memory_budget_bytes", "What requests may hold in memory at once.", s.memory.budget)
+	gauge(ch, "blobd_memory_held_bytes", "What requests hold in memory, by what they were charged.", s.memory.held())
+	counter(ch, "blobd_memory_refused_total", "Requests answered 429 for want of memory.", s.memory.refused.Load())
 	if s.Keys != nil {
 		collectKeys(ch, s.Keys())
 	}

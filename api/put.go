@@ -23,7 +23,7 @@ func (a *API) put(c *call) error {
 	if err != nil {
 		return err
 	}
-	return a.withBody(c, a.MaxBlob, func(body []byte) error {
+	return a.withBody(c, a.MaxBlob, putCopies, func(body []byte) error {
 		if isText && !utf8.Valid(body) {
 			return refuse(wire.CodeInvalidUTF8, "the body of a text type must be valid UTF-8; nothing was stored")
 		}

@@ -1,21 +1,16 @@
 package api
 
 import (
-	"unicode/utf8"
-
 	"github.com/blobd/blobd"
 	"github.com/blobd/blobd/api/wire"
 	"github.com/blobd/blobd/resolver"
 )
 
-// maxEvents bounds the events of an audit read; the JSON limit bounds the rest.
-const maxEvents = 100_000
-
 // reading checks an audit read.
-func (c *call) reading(q wire.ReadRequest) (resolver.ReadRequest, error) {
+func (c *call) reading(q *wire.ReadRequest) (resolver.ReadRequest, error) {
 	out := resolver.ReadRequest{
 		Tenant: c.who.tenant, ExecutionID: c.executionID, Actor: c.who.token, Purpose: q.Purpose,
-		StepID: q.StepID, StepPrefix: q.StepPrefix, Recorded: q.Recorded,
+		StepID: q.StepID, StepPrefix: q.StepPrefix, Recorded: q.Recorded, Room: c.holdAnswer,
 	}
 	if q.Purpose == "" || len(q.Purpose) > wire.MaxReason {
 		return out, refuse(wire.CodeInvalid, "purpose: want 1 to %d bytes: it is recorded with the read", wire.MaxReason)
@@ -44,7 +39,7 @@ func (c *call) reading(q wire.ReadRequest) (resolver.ReadRequest, error) {
 	return out, err
 }
 
-func readBounds(q wire.ReadRequest, out *resolver.ReadRequest) error {
+func readBounds(q *wire.ReadRequest, out *resolver.ReadRequest) error {
 	if q.MaxParts != nil {
 		if *q.MaxParts < 1 {
 			return refuse(wire.CodeInvalid, "maxParts: want 1 to %d", wire.MaxParts)
@@ -69,9 +64,6 @@ func readBounds(q wire.ReadRequest, out *resolver.ReadRequest) error {
 // events reads the caller's log. It is never nil: an empty log is not the same
 // as none.
 func events(in []wire.CapturedEvent) ([]resolver.Event, error) {
-	if len(in) > maxEvents {
-		return nil, refuse(wire.CodeTooLarge, "events: more than %d", maxEvents)
-	}
 	out := make([]resolver.Event, len(in))
 	for i, e := range in {
 		if blobd.CheckStepID(e.StepID) != nil || e.Attempt < 0 ||
@@ -123,16 +115,9 @@ func requiredKind(s string) (blobd.Kind, error) {
 	return blobd.ParseKind(s)
 }
 
-func readAnswer(a resolver.ReadAnswer) *wire.ReadAnswer {
-	out := &wire.ReadAnswer{Parts: make([]wire.ReadPart, len(a.Parts)), Truncated: a.Truncated}
-	for i, p := range a.Parts {
-		out.Parts[i] = readPart(p)
-	}
-	return out
-}
-
-func readPart(p resolver.ReadPart) wire.ReadPart {
-	w := wire.ReadPart{
+// readPart is a part without its content.
+func readPart(p *resolver.ReadPart) *wire.ReadPart {
+	w := &wire.ReadPart{
 		StepID: p.StepID, Attempt: p.Attempt, Superseded: p.Superseded, Index: p.Index, Kind: string(p.Kind),
 		Provider: p.Provider, Model: p.Model, Status: string(p.Status), Size: p.Size,
 	}
@@ -141,16 +126,6 @@ func readPart(p resolver.ReadPart) wire.ReadPart {
 	}
 	if p.Digest != nil {
 		w.Digest = p.Digest.Hex()
-	}
-	if p.Text == nil {
-		return w
-	}
-	w.Content = &wire.Content{Untrusted: true, Origin: wire.OriginPrefix + p.StepID}
-	if utf8.Valid(p.Text.Bytes()) {
-		text := wire.TextOf(p.Text.Bytes())
-		w.Content.Text = &text
-	} else {
-		w.Content.Base64 = p.Text.Bytes()
 	}
 	return w
 }

@@ -1,11 +1,12 @@
 package api
 
 import (
+	"context"
 	"encoding/base64"
 	"errors"
+	"fmt"
 	"net/http"
 	"strconv"
-	"unicode/utf8"
 
 	"github.com/go-json-experiment/json"
 
@@ -52,6 +53,7 @@ func (c *call) resolveRequest() (q resolver.Request, err error) {
 	}
 	q.Principal, err = c.principal()
 	q.Wants = []resolver.Want{want}
+	q.Room = c.hold
 	return q, err
 }
 
@@ -107,22 +109,27 @@ func reprDigest(d blobd.Digest) string {
 // error for all.
 func (a *API) resolveBatch(c *call) error {
 	var q wire.ResolveRequest
-	return a.withJSON(c, &q, func([]byte) error {
-		wanted, err := c.batch(q)
-		if err != nil {
-			return err
-		}
-		if len(wanted.Wants) == 0 {
-			return c.nothingWanted()
-		}
-		answer, err := a.Resolver.Resolve(c.r.Context(), wanted)
-		if err != nil {
-			return aboutWanted(err, wanted)
-		}
-		defer wipeParts(answer.Parts)
-		return c.replyWiped(resolved(answer))
-	})
+	if err := a.readJSON(c, &q, a.lists); err != nil {
+		return err
+	}
+	wanted, err := c.batch(&q)
+	if err != nil {
+		return err
+	}
+	if len(wanted.Wants) == 0 {
+		return c.nothingWanted()
+	}
+	answer, err := a.Resolver.Resolve(c.r.Context(), wanted)
+	if err != nil {
+		return aboutWanted(err, wanted)
+	}
+	defer wipeParts(answer.Parts)
+	c.writeResolved(answer)
+	return nil
 }
+
+// holdAnswer holds memory for sealed bytes and texts, and for the answer.
+func (c *call) holdAnswer(ctx context.Context, n int64) error { return c.hold(ctx, n+answerRoom(n)) }
 
 // nothingWanted answers an empty batch: vacuously, all of it was resolved.
 func (c *call) nothingWanted() error {
@@ -132,9 +139,10 @@ func (c *call) nothingWanted() error {
 	return c.reply(http.StatusOK, &wire.Resolved{Parts: []wire.ResolvedPart{}})
 }
 
-func (c *call) batch(q wire.ResolveRequest) (resolver.Request, error) {
+func (c *call) batch(q *wire.ResolveRequest) (resolver.Request, error) {
 	out := resolver.Request{
 		Tenant: c.who.tenant, ExecutionID: c.executionID, StepID: q.StepID, Origin: q.Origin, Principal: q.Principal,
+		Room: c.holdAnswer,
 	}
 	if err := checkOrigin(q.StepID, q.Origin); err != nil {
 		return out, err
@@ -146,6 +154,9 @@ func (c *call) batch(q wire.ResolveRequest) (resolver.Request, error) {
 	}
 	if q.Parts == nil {
 		return out, refuse(wire.CodeInvalid, "parts: want an array")
+	}
+	if err := checkParts(len(q.Parts)); err != nil {
+		return out, err
 	}
 	out.Wants = make([]resolver.Want, len(q.Parts))
 	for i, p := range q.Parts {
@@ -163,7 +174,7 @@ func (c *call) batch(q wire.ResolveRequest) (resolver.Request, error) {
 		}
 		out.Wants[i].Digest = &d
 	}
-	return out, checkParts(len(q.Parts))
+	return out, nil
 }
 
 func checkParts(n int) error {
@@ -173,31 +184,56 @@ func checkParts(n int) error {
 	return nil
 }
 
-func resolved(a resolver.Answer) *wire.Resolved {
-	out := &wire.Resolved{Parts: make([]wire.ResolvedPart, len(a.Parts))}
+// writeResolved sends wire.Resolved, written by hand: a batch is the hot path of
+// an agent loop, and a test holds it to what the encoder of the wire type makes.
+func (c *call) writeResolved(a resolver.Answer) {
+	var n int64
+	for i := range a.Parts {
+		n += int64(a.Parts[i].Text.Len())
+	}
+	t := c.newTextAnswer(n, len(a.Parts))
+	defer t.release()
+	for i := range a.Parts {
+		t.raw(opener(i))
+		t.resolved(&a.Parts[i])
+	}
+	t.reserve()
+	t.buf.b = append(t.buf.b, `],"firstHole":`...)
 	if a.FirstHole >= 0 {
-		out.FirstHole = &a.FirstHole
+		t.buf.b = strconv.AppendInt(t.buf.b, int64(a.FirstHole), 10)
+	} else {
+		t.buf.b = append(t.buf.b, "null"...)
 	}
-	for i, p := range a.Parts {
-		w := &out.Parts[i]
-		w.Ref = p.Ref.String()
-		if p.Null {
-			w.Status = wire.StatusNull
-			continue
-		}
-		w.Status, w.Digest, w.Size, w.Kind = wire.StatusOK, p.Digest.Hex(), &p.Size, string(p.Kind)
-		w.Text, w.Base64 = textOrBase64(p.Text)
-	}
-	return out
+	t.buf.b = append(t.buf.b, '}')
+	t.end()
 }
 
-// textOrBase64 lends a text's memory to an answer, as what it can be in JSON.
-func textOrBase64(t blobd.Text) (*wire.Text, []byte) {
-	if !utf8.Valid(t.Bytes()) {
-		return nil, t.Bytes()
+// opener is what stands before a part.
+func opener(i int) string {
+	if i == 0 {
+		return `{"parts":[`
 	}
-	text := wire.TextOf(t.Bytes())
-	return &text, nil
+	return ","
+}
+
+func (t *textAnswer) resolved(p *resolver.Part) {
+	t.reserve()
+	b := append(t.buf.b, `{"ref":"sha256:`...)
+	b = appendHex(b, p.Ref[:])
+	if p.Null {
+		t.buf.b = append(b, `","status":"null"}`...)
+		return
+	}
+	t.buf.b = append(b, `","status":"ok",`...)
+	t.content(p.Text.Bytes())
+	t.reserve()
+	b = append(t.buf.b, `,"digest":"`...)
+	b = appendHex(b, p.Digest[:])
+	b = append(b, `","size":`...)
+	b = strconv.AppendInt(b, p.Size, 10)
+	b = append(b, `,"kind":`...)
+	b = appendString(b, string(p.Kind))
+	t.buf.b = append(b, '}')
 }
 
 func wipeParts(parts []resolver.Part) {
@@ -206,32 +242,91 @@ func wipeParts(parts []resolver.Part) {
 	}
 }
 
-// replyWiped sends an answer that holds texts, and wipes what it encoded.
-func (c *call) replyWiped(v any) error {
-	body, err := json.Marshal(v)
-	defer clear(body)
+// readReasoning answers POST …/reasoning/read. The caller's log stays in memory
+// until the end; where it is long, the most that a read can take is held from the
+// beginning, so that no long log waits for the memory of its answer.
+func (a *API) readReasoning(c *call) error {
+	var q wire.ReadRequest
+	size, err := c.bodySize(a.MaxJSON)
 	if err != nil {
-		return refuse(wire.CodeUnavailable, "the answer could not be written")
+		return err
 	}
-	c.write(http.StatusOK, c.rt.api.shared.json, body)
+	log, answer := logRoom(size), int64(0)
+	if size > longLog {
+		answer = 2*resolver.DefaultMaxBytes + largestAnswer
+	}
+	if err := c.hold(c.r.Context(), log+answer); err != nil {
+		return err
+	}
+	if err := a.readJSON(c, &q, logLimits()); err != nil {
+		return err
+	}
+	c.kept = log
+	wanted, err := c.reading(&q)
+	if err != nil {
+		return err
+	}
+	found, err := a.Resolver.Read(c.r.Context(), wanted)
+	if err != nil {
+		return err
+	}
+	defer wipeReading(found.Parts)
+	return c.writeReading(found)
+}
+
+// longLog is the size of a body from which its log counts beside the answer.
+const longLog = 8 << 10
+
+// logRoom is what a body of n bytes and its log take: small events take the more
+// beside their bytes, but there are only so many.
+func logRoom(n int64) int64 { return jsonCopies*roomOf(n) + min(n*smallEvent/3, maxLog*smallEvent) }
+
+// smallEvent is what the smallest event ("{}," is three bytes) takes in memory,
+// as it was read and as the resolver takes it, with lists half full.
+const smallEvent = 512
+
+// writeReading sends wire.ReadAnswer: its texts by hand, the rest by the encoder.
+func (c *call) writeReading(a resolver.ReadAnswer) error {
+	var n int64
+	for _, p := range a.Parts {
+		if p.Text != nil {
+			n += int64(p.Text.Len())
+		}
+	}
+	t := c.newTextAnswer(n, len(a.Parts))
+	defer t.release()
+	for i := range a.Parts {
+		t.raw(opener(i))
+		if err := t.reading(&a.Parts[i]); err != nil {
+			return err
+		}
+	}
+	if len(a.Parts) == 0 {
+		t.raw(opener(0))
+	}
+	t.raw(`],"truncated":` + strconv.FormatBool(a.Truncated) + "}")
+	t.end()
 	return nil
 }
 
-// readReasoning answers POST …/reasoning/read.
-func (a *API) readReasoning(c *call) error {
-	var q wire.ReadRequest
-	return a.withJSON(c, &q, func([]byte) error {
-		wanted, err := c.reading(q)
-		if err != nil {
-			return err
-		}
-		answer, err := a.Resolver.Read(c.r.Context(), wanted)
-		if err != nil {
-			return err
-		}
-		defer wipeReading(answer.Parts)
-		return c.replyWiped(readAnswer(answer))
-	})
+// reading writes one part. Its content is the last member.
+func (t *textAnswer) reading(p *resolver.ReadPart) error {
+	head, err := json.Marshal(readPart(p))
+	if err != nil {
+		return fmt.Errorf("encode the answer: %w: %w", blobd.ErrUnavailable, err)
+	}
+	if p.Text == nil {
+		t.raw(string(head))
+		return nil
+	}
+	t.raw(string(head[:len(head)-1]))
+	t.reserve()
+	t.buf.b = append(t.buf.b, `,"content":{"untrusted":true,"origin":`...)
+	t.buf.b = appendString(t.buf.b, wire.OriginPrefix+p.StepID)
+	t.raw(",")
+	t.content(p.Text.Bytes())
+	t.raw("}}")
+	return nil
 }
 
 func wipeReading(parts []resolver.ReadPart) {

@@ -97,7 +97,7 @@ const (
 // have yet.
 func routes() []route {
 	var table []route
-	for _, part := range [][]route{blobRoutes(), recordRoutes(), adminRoutes(), openRoutes(), laterRoutes()} {
+	for _, part := range [][]route{blobRoutes(), recordRoutes(), adminRoutes(), evidenceRoutes(), openRoutes(), laterRoutes()} {
 		table = append(table, part...)
 	}
 	return table

@@ -110,36 +110,6 @@ func (s stuckCore) Put(ctx context.Context, r store.PutRequest) (store.Stored, e
 	return s.put(ctx, r)
 }
 
-// Past the bytes in flight a put is told to come again, and later it may.
-func TestBytesInFlight(t *testing.T) {
-	entered, release := make(chan struct{}), make(chan struct{})
-	e := newEnv(t, func(c *api.Config) {
-		c.MaxBlob, c.MaxJSON, c.MaxInFlight = 1000, 1000, 1000
-		inner := c.Store
-		c.Store = stuckCore{inner, func(ctx context.Context, r store.PutRequest) (store.Stored, error) {
-			if r.ExecutionID == "stuck" {
-				close(entered)
-				<-release
-			}
-			return inner.Put(ctx, r)
-		}}
-	})
-	done := make(chan answer)
-	go func() { done <- e.ask("runtime", "POST", "/v1/executions/stuck/blobs", strings.Repeat("x", 600)) }()
-	<-entered
-	a := e.ask("runtime", "POST", "/v1/executions/x/blobs", strings.Repeat("y", 600))
-	a.want(t, http.StatusTooManyRequests, wire.CodeRateLimited)
-	if a.header.Get("Retry-After") == "" {
-		t.Error("429 without Retry-After")
-	}
-	e.ask("runtime", "POST", "/v1/executions/x/blobs", strings.Repeat("y", 400)).want(t, http.StatusCreated, "")
-	close(release)
-	if first := <-done; first.status != http.StatusCreated {
-		t.Errorf("the first: %d", first.status)
-	}
-	e.ask("runtime", "POST", "/v1/executions/x/blobs", strings.Repeat("y", 600)).want(t, http.StatusCreated, "")
-}
-
 // A panic is answered and logged without its value, and the server goes on.
 func TestPanic(t *testing.T) {
 	e := newEnv(t, func(c *api.Config) {

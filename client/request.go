@@ -244,6 +244,9 @@ func read(resp *http.Response, body []byte, out any) error {
 		return nil
 	case *Blob:
 		return o.read(resp, body)
+	case *[]byte:
+		*o = body
+		return nil
 	}
 	if err := json.Unmarshal(body, out); err != nil {
 		return fmt.Errorf("the answer is not the JSON of the contract")

@@ -117,12 +117,42 @@ type ErasureStep struct {
 }
 
 // Erasure is the entry of one step of an erasure.
-func (s Scribe) Erasure(at time.Time, step, erasureID string, execution blobd.ExecutionTag, refs []blobd.Ref, actor string, p ledger.Progress, residuals []string) (ledger.Entry, error) {
+func (s Scribe) Erasure(at time.Time, step, erasureID string, execution blobd.ExecutionTag, refs []blobd.Ref, actor string, p ledger.Progress) (ledger.Entry, error) {
 	return s.entry(ledger.EntryErasure, at, ErasureStep{
 		Step: step, Erasure: erasureID, Execution: execution.String(), Refs: refStrings(refs), Actor: s.actor(actor),
 		KeysDestroyed: p.KeysDestroyed, ObjectsDeleted: p.ObjectsDeleted, VersionsDeleted: p.VersionsDeleted,
-		Residuals: residuals,
+		Residuals: p.Residuals,
 	})
+}
+
+// The steps of a key epoch, in order.
+const (
+	StepEpochStarted   = "started"   // asked for
+	StepEpochRaised    = "raised"    // the KEK has a new version, older wraps are refused
+	StepEpochCompleted = "completed" // no live wrap is older
+	StepEpochTrimmed   = "trimmed"   // older versions are destroyed: the horizon
+)
+
+// EpochStep is one step of a key epoch.
+type EpochStep struct {
+	Step      string     `json:"step"`
+	Epoch     string     `json:"epoch"`
+	Actor     string     `json:"actor"`
+	Version   uint32     `json:"version,omitempty"`   // of the KEK
+	Rewrapped int64      `json:"rewrapped,omitempty"` // wraps replaced so far
+	Rekeyed   int64      `json:"rekeyed,omitempty"`   // among them, by a new key
+	TrimAt    *time.Time `json:"trimAt,omitempty"`
+}
+
+// Epoch is the entry of one step of a key epoch.
+func (s Scribe) Epoch(at time.Time, step string, e ledger.Epoch, actor string) (ledger.Entry, error) {
+	body := EpochStep{
+		Step: step, Epoch: e.ID, Actor: s.actor(actor), Version: e.Version, Rewrapped: e.Rewrapped, Rekeyed: e.Rekeyed,
+	}
+	if !e.TrimAt.IsZero() {
+		body.TrimAt = &e.TrimAt
+	}
+	return s.entry(ledger.EntryKeys, at, body)
 }
 
 // Closing is the entry of an execution being closed or reopened.

@@ -110,7 +110,8 @@ func TestListsAreNeverNull(t *testing.T) {
 
 func TestErasureStepSaysWhatWasDone(t *testing.T) {
 	p := ledger.Progress{KeysDestroyed: 2, ObjectsDeleted: 3, VersionsDeleted: 5}
-	e, err := scribe().Erasure(at, evidence.StepErased, "id", blobd.ExecutionTag{1}, nil, "", p, []string{"wal"})
+	p.Residuals = []string{"wal"}
+	e, err := scribe().Erasure(at, evidence.StepErased, "id", blobd.ExecutionTag{1}, nil, "", p)
 	if err != nil {
 		t.Fatal(err)
 	}

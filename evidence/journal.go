@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -172,6 +173,10 @@ func (j *Journal) unknown(ctx context.Context, place backends.Store, head ledger
 			return nil, fmt.Errorf("journal: list: %w", err)
 		}
 		for _, o := range page {
+			if strings.HasPrefix(o.Name, logPrefix) { // a checkpoint's copy, not a record
+				after = o.Name
+				continue
+			}
 			r, err := read(ctx, place, o.Name)
 			if err != nil {
 				return nil, err

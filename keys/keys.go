@@ -29,7 +29,10 @@ type Unwrapped struct {
 	// Plaintext is owned by the caller, who wipes it. Nil when Err is set.
 	Plaintext []byte
 	// Err is ErrErased when the KEK version was trimmed or the tenant's KEK
-	// destroyed, ErrCorrupt when the ciphertext does not authenticate.
+	// destroyed, ErrCorrupt when the ciphertext does not authenticate,
+	// ErrKeyMissing when it names a version that the key service does not have (it
+	// was restored from before that was made), ErrDenied when an operator forbids
+	// the version.
 	Err error
 }
 
@@ -57,6 +60,7 @@ type Epochs interface {
 	Create(ctx context.Context, tenant string) error
 
 	// Rotate adds a version, durably, and returns it. Wrap uses it from then on.
+	// After ErrUnavailable a version may have been added.
 	Rotate(ctx context.Context, tenant string) (Version, error)
 
 	// Status returns the newest version and the oldest that can still unwrap.

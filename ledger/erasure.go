@@ -1,6 +1,8 @@
 package ledger
 
 import (
+	"encoding/json"
+	"fmt"
 	"time"
 
 	"github.com/blobd/blobd"
@@ -55,6 +57,75 @@ type Progress struct {
 	Swept bool
 	// LastError is the closed-set word of the last failure, never free text.
 	LastError string
+	// Residuals names what the engine could not make unreadable, once Settled.
+	Residuals []string
+	// Refused are objects that the store would not delete when it was last asked,
+	// at most MaxRefused of them; Failed counts all.
+	Refused []Refused
+}
+
+// MaxRefused bounds Progress.Refused.
+const MaxRefused = 100
+
+// Refused is an object, or a version of one, that the store keeps.
+type Refused struct {
+	Ref     blobd.Ref // zero: an object under another name
+	Version string
+	Reason  string    // the store's code
+	Until   time.Time // zero: the store gave no date
+}
+
+// details is the stored form of what a progress has beside its numbers.
+type details struct {
+	Residuals []string        `json:"residuals,omitempty"`
+	Refused   []refusedDetail `json:"refused,omitempty"`
+}
+
+type refusedDetail struct {
+	Ref     string    `json:"ref,omitempty"`
+	Version string    `json:"version,omitempty"`
+	Reason  string    `json:"reason"`
+	Until   time.Time `json:"until,omitzero"`
+}
+
+// Details encodes Residuals and Refused for one column; nil where there are none.
+func (p Progress) Details() ([]byte, error) {
+	d := details{Residuals: p.Residuals}
+	for _, r := range p.Refused[:min(len(p.Refused), MaxRefused)] {
+		w := refusedDetail{Version: r.Version, Reason: r.Reason, Until: r.Until.UTC()}
+		if r.Ref != (blobd.Ref{}) {
+			w.Ref = r.Ref.Hex()
+		}
+		d.Refused = append(d.Refused, w)
+	}
+	if len(d.Residuals) == 0 && len(d.Refused) == 0 {
+		return nil, nil
+	}
+	return json.Marshal(d)
+}
+
+// SetDetails reads what Details made; anything else is ErrCorrupt.
+func (p *Progress) SetDetails(b []byte) error {
+	if len(b) == 0 {
+		return nil
+	}
+	var d details
+	if err := json.Unmarshal(b, &d); err != nil {
+		return fmt.Errorf("details of a progress: %w: %w", blobd.ErrCorrupt, err)
+	}
+	p.Residuals = d.Residuals
+	for _, w := range d.Refused {
+		r := Refused{Version: w.Version, Reason: w.Reason, Until: w.Until}
+		if w.Ref != "" {
+			ref, err := blobd.ParseRefHex(w.Ref)
+			if err != nil {
+				return fmt.Errorf("details of a progress: %w: %w", blobd.ErrCorrupt, err)
+			}
+			r.Ref = ref
+		}
+		p.Refused = append(p.Refused, r)
+	}
+	return nil
 }
 
 // Erasure is an erasure's row.
@@ -75,6 +146,21 @@ type Erasure struct {
 	FencedAt    time.Time
 	ErasedAt    time.Time
 	Attempts    int64
+	// Wrap is the newest KEK version under which a backup of this ledger may hold
+	// what was erased: that of the execution's key at the fence; of an execution
+	// erased before, that of its erasures; of one without a row, the tenant's
+	// minimum. A replayed erasure has the larger of its record's and this. The
+	// first epoch with a later Version makes such backups useless once trimmed.
+	Wrap uint32
+}
+
+// Stands is the state as people are told it: an erasure that runs on because the
+// store keeps some of its objects is partial.
+func (e *Erasure) Stands() ErasureState {
+	if e.State == ErasureRunning && e.Progress.Failed > 0 {
+		return ErasurePartial
+	}
+	return e.State
 }
 
 // Lease is the right to work on one erasure for a while.

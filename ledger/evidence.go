@@ -20,6 +20,7 @@ const (
 	EntryPolicy   EntryKind = "policy"   // a class policy changed
 	EntryTenant   EntryKind = "tenant"   // a tenant was made
 	EntryToken    EntryKind = "token"    // a token was made or revoked
+	EntryKeys     EntryKind = "keys"     // one step of a key epoch
 	EntryRecovery EntryKind = "recovery" // rollback found, replayed, loss accepted
 )
 
@@ -95,7 +96,8 @@ type Record struct {
 	Reason    CloseReason
 	ErasureID string
 	TokenID   string
-	Writes    int64 // blobs ever committed by this ledger, this record included
+	Wrap      uint32 // of a fence or erased refs: see Erasure.Wrap
+	Writes    int64  // blobs ever committed by this ledger, this record included
 }
 
 // recordWire is the one encoding of a record.
@@ -109,6 +111,7 @@ type recordWire struct {
 	Reason    CloseReason `json:"reason,omitempty"`
 	ErasureID string      `json:"erasureId,omitempty"`
 	TokenID   string      `json:"tokenId,omitempty"`
+	Wrap      uint32      `json:"wrap,omitempty"`
 	Writes    int64       `json:"writes"`
 }
 
@@ -117,7 +120,7 @@ type recordWire struct {
 func (r Record) Encode() ([]byte, error) {
 	w := recordWire{
 		Seq: r.Seq, Kind: r.Kind, At: r.At.UTC(), Tenant: r.Tenant, Reason: r.Reason,
-		ErasureID: r.ErasureID, TokenID: r.TokenID, Writes: r.Writes,
+		ErasureID: r.ErasureID, TokenID: r.TokenID, Wrap: r.Wrap, Writes: r.Writes,
 	}
 	if r.Tag != (blobd.ExecutionTag{}) {
 		w.Tag = r.Tag.String()
@@ -137,7 +140,7 @@ func DecodeRecord(b []byte) (Record, error) {
 	}
 	r := Record{
 		Seq: w.Seq, Kind: w.Kind, At: w.At, Tenant: w.Tenant, Reason: w.Reason,
-		ErasureID: w.ErasureID, TokenID: w.TokenID, Writes: w.Writes,
+		ErasureID: w.ErasureID, TokenID: w.TokenID, Wrap: w.Wrap, Writes: w.Writes,
 	}
 	if w.Tag != "" {
 		tag, err := blobd.ParseExecutionTag(w.Tag)

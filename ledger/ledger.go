@@ -32,10 +32,12 @@ type Ledger interface {
 	Executions
 	Erasures
 	Jobs
+	Epochs
 	Journal
 	Deployment
 	Requests
 	Audit
+	Sequence
 	Maintenance
 }
 
@@ -108,7 +110,9 @@ type Erasures interface {
 	// with the number of blobs. The same id again changes nothing and returns the
 	// erasure, as it stands, with its first record; with another scope it is
 	// ErrConflict, and so is an execution of another tenant. The record names the
-	// refs that ErasedRefs tells, which may be none.
+	// refs that ErasedRefs tells, which may be none. Erasure and record tell the
+	// newest KEK version that can open what was dropped (see Erasure.Wrap), and an
+	// execution that lost refs is marked so, for its next key epoch.
 	Fence(ctx context.Context, f Fence) (Erasure, Record, error)
 	// Plan counts what a fence of this scope would erase, and changes nothing.
 	Plan(ctx context.Context, s EraseScope) (Plan, error)

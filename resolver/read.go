@@ -43,6 +43,8 @@ type ReadRequest struct {
 	Recorded map[string]int64
 	MaxParts int   // 0: DefaultReadParts
 	MaxBytes int64 // readable bytes; 0: DefaultReadBytes
+	// Room is as in Request.
+	Room func(ctx context.Context, bytes int64) error
 }
 
 // Status is what became of a part, in the contract's words.
@@ -123,6 +125,9 @@ func (r *Resolver) read(ctx context.Context, q ReadRequest) (ReadAnswer, error) 
 		return ReadAnswer{}, err
 	}
 	s.bound()
+	if err := room(ctx, q.Room, s.rows); err != nil {
+		return ReadAnswer{}, err
+	}
 	if err := s.open(ctx); err != nil {
 		return ReadAnswer{}, err
 	}
@@ -313,12 +318,14 @@ func (s *reading) bound() {
 // open opens what was selected. Damage and absence are statuses of a part; an
 // answer that is not definite fails the whole.
 func (s *reading) open(ctx context.Context) error {
+	o := s.store.Opener(s.tenant, s.view.Execution)
+	defer o.Close()
 	for i, row := range s.rows {
 		if row == nil {
 			continue
 		}
 		p := &s.answer.Parts[i]
-		text, meta, err := s.store.Open(ctx, s.tenant, *s.view.Execution, row)
+		text, meta, err := o.Open(ctx, row)
 		switch {
 		case err == nil:
 			p.Text, p.Digest, p.Size = &text, &meta.Digest, &meta.Size

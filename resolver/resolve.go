@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 
 	"github.com/blobd/blobd"
 	"github.com/blobd/blobd/ledger"
@@ -25,6 +26,10 @@ type Request struct {
 	Origin      string
 	Principal   *blobd.Principal // who the text would be shown to; nil: nobody in particular
 	Wants       []Want
+	// Room is asked, once the ledger decided and before anything is fetched, for
+	// the bytes of memory that sealed bytes and texts will take; its error is the
+	// answer. It is not asked for nulls; it may be asked again. Nil: no bound.
+	Room func(ctx context.Context, bytes int64) error
 }
 
 // Part answers for one Want, in order.
@@ -51,7 +56,9 @@ type Answer struct {
 func (r *Resolver) Resolve(ctx context.Context, q Request) (Answer, error) {
 	ctx, cancel := context.WithTimeout(ctx, r.Deadline)
 	defer cancel()
-	r.Log.Debug("resolve", "step", q.StepID, "origin", q.Origin, "wants", len(q.Wants))
+	if r.Log.Enabled(ctx, slog.LevelDebug) {
+		r.Log.Debug("resolve", "step", q.StepID, "origin", q.Origin, "wants", len(q.Wants))
+	}
 	a, err := r.resolve(ctx, q)
 	if errors.Is(err, blobd.ErrMissing) || errors.Is(err, blobd.ErrCorrupt) {
 		// An erasure may have overtaken this read between the ledger's answer and
@@ -77,6 +84,9 @@ func (r *Resolver) resolve(ctx context.Context, q Request) (Answer, error) {
 		return Answer{}, err
 	}
 	if err := r.fits(rows); err != nil {
+		return Answer{}, err
+	}
+	if err := room(ctx, q.Room, rows); err != nil {
 		return Answer{}, err
 	}
 	texts, err := r.openAll(ctx, t, view.Execution, rows)
@@ -152,6 +162,20 @@ func (r *Resolver) fits(rows []*ledger.Blob) error {
 		return fmt.Errorf("the batch holds more than %d bytes: %w", r.MaxBytes, blobd.ErrTooLarge)
 	}
 	return nil
+}
+
+// room asks for the memory that opening these rows takes.
+func room(ctx context.Context, ask func(context.Context, int64) error, rows []*ledger.Blob) error {
+	var n int64
+	for _, b := range rows {
+		if b != nil {
+			n += b.SealedSize + b.Size
+		}
+	}
+	if ask == nil || n == 0 {
+		return nil
+	}
+	return ask(ctx, n)
 }
 
 func answer(wants []Want, rows []*ledger.Blob, texts []opened) Answer {

@@ -16,9 +16,9 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"sync"
+	"sync/atomic"
 	"time"
-
-	"golang.org/x/sync/errgroup"
 
 	"github.com/blobd/blobd"
 	"github.com/blobd/blobd/ledger"
@@ -81,25 +81,46 @@ type opened struct {
 // wiped; refs of blobs that are missing or corrupt are gathered into one error.
 func (r *Resolver) openAll(ctx context.Context, t ledger.Tenant, x *ledger.Execution, rows []*ledger.Blob) ([]opened, error) {
 	out := make([]opened, len(rows))
-	failures := make([]error, len(rows))
-	open := func(i int) { out[i].text, out[i].meta, failures[i] = r.store.Open(ctx, t, *x, rows[i]) }
-	g := new(errgroup.Group)
-	g.SetLimit(parallelOpens)
-	for i, row := range rows {
-		switch {
-		case row == nil:
-		case len(rows) == 1: // the single resolve: no goroutine
-			open(i)
-		default:
-			g.Go(func() error { open(i); return nil })
-		}
+	if x == nil { // no row is to be opened: they would be errors by now
+		return out, nil
 	}
-	_ = g.Wait()
+	failures := make([]error, len(rows))
+	o := r.store.Opener(t, x)
+	defer o.Close()
+	eachOf(rows, func(i int) { out[i].text, out[i].meta, failures[i] = o.Open(ctx, rows[i]) })
 	if err := joined(failures); err != nil {
 		wipe(out)
 		return nil, err
 	}
 	return out, nil
+}
+
+// eachOf calls do with the index of every row that is not nil. A few workers,
+// the caller among them, take the next row until there is none; one row, the
+// single resolve, needs neither goroutine nor counter.
+func eachOf(rows []*ledger.Blob, do func(i int)) {
+	if len(rows) == 1 && rows[0] != nil {
+		do(0)
+		return
+	}
+	var next atomic.Int64
+	work := func() {
+		for {
+			i := int(next.Add(1)) - 1
+			if i >= len(rows) {
+				return
+			}
+			if rows[i] != nil {
+				do(i)
+			}
+		}
+	}
+	var others sync.WaitGroup
+	for range min(parallelOpens, len(rows)) - 1 {
+		others.Go(work)
+	}
+	work()
+	others.Wait()
 }
 
 func wipe(texts []opened) {

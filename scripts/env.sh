@@ -10,8 +10,9 @@ if [ -z "${BLOBD_FIXTURES:-}" ] && [ -d ../shared/fixtures ]; then
   export BLOBD_FIXTURES
 fi
 
-# modules prints the folder of every module of the tree, the root's first.
-modules() { find . -name go.mod -not -path './.cache/*' -not -path '*/testdata/*' -exec dirname {} + | sort; }
+# modules prints the folder of every module of the tree, the root's first. Those
+# of integration/servers only build a foreign server, once: see scripts/tools.
+modules() { find . -name go.mod -not -path './.cache/*' -not -path '*/testdata/*' -not -path './integration/servers/*' -exec dirname {} + | sort; }
 
 # step prints what begins, and how long the run has taken.
 step() { printf '\n== %s (after %ds)\n' "$1" "$SECONDS"; }

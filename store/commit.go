@@ -76,17 +76,17 @@ func (s *Store) round(ctx context.Context, d *draft) error {
 		t.row, t.fresh = &committed.Blobs[i], committed.Created[i]
 	}
 	s.stats.committed(fresh)
-	_ = s.eraseOwn(ctx, d.unused())
+	_ = s.eraseOwn(ctx, s.unused(d))
 	return nil
 }
 
 // unused are the objects that the draft stored and no row names: another put of
 // the same text won, or the text was erased meanwhile.
-func (d *draft) unused() []string {
+func (s *Store) unused(d *draft) []string {
 	var names []string
 	for _, t := range d.texts {
 		if t.sealed != nil && (t.row == nil || t.row.Ref != t.sealed.ref) {
-			names = append(names, blobName(d.tenant, d.tag, t.sealed.ref))
+			names = append(names, s.blobName(d.tenant, d.tag, t.sealed.ref))
 		}
 	}
 	return names
@@ -233,7 +233,7 @@ func (s *Store) storeObject(ctx context.Context, d *draft, x execution, t *text)
 		return err
 	}
 	ref := blobd.RefOf(sealed)
-	name := blobName(d.tenant, d.tag, ref)
+	name := s.blobName(d.tenant, d.tag, ref)
 	if err := s.Objects.Put(ctx, name, sealed); err != nil {
 		key.Wipe()
 		return fmt.Errorf("store the object: %w", err)
@@ -255,7 +255,7 @@ func (d *draft) metadata(t *text) seal.Metadata {
 // a time restores an object: a late one must not remove what another put back
 // and acknowledged.
 func (s *Store) restore(ctx context.Context, d *draft, x execution, t *text) error {
-	name := blobName(d.tenant, d.tag, t.row.Ref)
+	name := s.blobName(d.tenant, d.tag, t.row.Ref)
 	defer s.restoring.lock(name)()
 	stored, err := s.Objects.Get(ctx, name)
 	switch {
@@ -432,7 +432,7 @@ func (s *Store) discard(ctx context.Context, d *draft) error {
 		if t.sealed == nil {
 			continue
 		}
-		names = append(names, blobName(d.tenant, d.tag, t.sealed.ref))
+		names = append(names, s.blobName(d.tenant, d.tag, t.sealed.ref))
 		t.sealed.key.Wipe()
 		t.sealed = nil
 	}

@@ -83,7 +83,7 @@ func (n *node) die() {
 	}
 	for nth := range calls {
 		n.ledger.Fail("", nth+1, ledgerfaulty.Before, errKilled)
-		for _, op := range []string{"wrap", "unwrap", "create", "tenants"} {
+		for _, op := range []string{"wrap", "unwrap", "create", "tenants", "rotate", "status", "trim"} {
 			n.keys.Fail(op, nth+1, keysfaulty.Before, errKilled)
 		}
 	}
@@ -114,30 +114,34 @@ const (
 // TestCrashMatrix interrupts every act at every call of every dependency.
 func TestCrashMatrix(t *testing.T) {
 	for name, make := range crashes() {
-		t.Run(name, func(t *testing.T) {
-			calls := recordCalls(t, make())
-			if len(calls) < 2 {
-				t.Fatalf("only %d calls: the act did nothing", len(calls))
-			}
-			for _, c := range calls {
-				for _, f := range []struct {
-					name  string
-					after bool
-					err   error
-				}{
-					{"before it acted", false, errDown},
-					{"after it acted", true, errDown},
-					{"before it acted, unclassified", false, errUnclassified},
-					{"after it acted, unclassified", true, errUnclassified},
-				} {
-					t.Run(c.String()+" failed "+f.name, func(t *testing.T) {
-						make().run(t, func(n *node) { n.fail(c, f.after, f.err) })
-					})
-				}
-				t.Run("killed after "+c.String(), func(t *testing.T) {
-					make().run(t, func(n *node) { n.dieAfter(c) })
-				})
-			}
+		t.Run(name, func(t *testing.T) { interrupt(t, make) })
+	}
+}
+
+// interrupt runs an act once for every call that it makes and every way in which
+// that call can fail.
+func interrupt(t *testing.T, make func() crash) {
+	calls := recordCalls(t, make())
+	if len(calls) < 2 {
+		t.Fatalf("only %d calls: the act did nothing", len(calls))
+	}
+	for _, c := range calls {
+		for _, f := range []struct {
+			name  string
+			after bool
+			err   error
+		}{
+			{"before it acted", false, errDown},
+			{"after it acted", true, errDown},
+			{"before it acted, unclassified", false, errUnclassified},
+			{"after it acted, unclassified", true, errUnclassified},
+		} {
+			t.Run(c.String()+" failed "+f.name, func(t *testing.T) {
+				make().run(t, func(n *node) { n.fail(c, f.after, f.err) })
+			})
+		}
+		t.Run("killed after "+c.String(), func(t *testing.T) {
+			make().run(t, func(n *node) { n.dieAfter(c) })
 		})
 	}
 }

@@ -3,6 +3,7 @@ package store
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/google/uuid"
@@ -35,7 +36,7 @@ func (s *Store) Erase(ctx context.Context, r EraseRequest) (ledger.Erasure, erro
 	if received.IsZero() {
 		received = now
 	}
-	entry, err := s.scribe(t).Erasure(now, evidence.StepFenced, id.String(), scope.Tag, scope.Refs, r.Actor, ledger.Progress{}, nil)
+	entry, err := s.scribe(t).Erasure(now, evidence.StepFenced, id.String(), scope.Tag, scope.Refs, r.Actor, ledger.Progress{})
 	if err != nil {
 		return ledger.Erasure{}, fmt.Errorf("erase: %w", err)
 	}
@@ -123,8 +124,6 @@ type eraser struct {
 	refs   []blobd.Ref
 	p      ledger.Progress
 	renew  func(context.Context) error
-	// residuals are what the ledger's engine cannot make unreadable by itself.
-	residuals []string
 }
 
 func (w *eraser) run(ctx context.Context) (err error) {
@@ -169,7 +168,7 @@ func (w *eraser) settle(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	w.residuals = residuals
+	w.p.Residuals = slices.Concat(residuals, w.Residuals)
 	w.p.Settled = true
 	w.p.KeysDestroyed = w.job.Erasure.Plan.Blobs
 	return nil
@@ -180,13 +179,13 @@ func (w *eraser) settle(ctx context.Context) error {
 func (w *eraser) scopes() []backends.Scope {
 	tag := w.job.Erasure.Scope.Tag
 	if !w.job.Erasure.OfRefs {
-		return []backends.Scope{{Prefix: backends.ExecutionPrefix(tenantTag(w.tenant), tag)}}
+		return []backends.Scope{{Prefix: backends.ExecutionPrefix(w.tenantTag(w.tenant), tag)}}
 	}
 	var scopes []backends.Scope
 	for start := 0; start < len(w.refs); start += eraseBatch {
 		var names []string
 		for _, ref := range w.refs[start:min(start+eraseBatch, len(w.refs))] {
-			names = append(names, blobName(w.tenant, tag, ref))
+			names = append(names, w.blobName(w.tenant, tag, ref))
 		}
 		scopes = append(scopes, backends.Scope{Names: names})
 	}
@@ -194,7 +193,10 @@ func (w *eraser) scopes() []backends.Scope {
 }
 
 func (w *eraser) deleteObjects(ctx context.Context) error {
-	w.p.Failed = 0
+	if err := w.ours(ctx); err != nil {
+		return err
+	}
+	w.p.Failed, w.p.Refused = 0, nil
 	for _, scope := range w.scopes() {
 		if err := w.renew(ctx); err != nil {
 			return err
@@ -202,18 +204,32 @@ func (w *eraser) deleteObjects(ctx context.Context) error {
 		erased, err := w.Objects.Erase(ctx, scope)
 		w.p.ObjectsDeleted += int64(erased.Objects)
 		w.p.VersionsDeleted += int64(erased.Versions)
-		w.p.Failed += int64(len(erased.Refused))
+		w.refused(erased.Refused)
 		if err != nil {
 			return err
 		}
 	}
 	if w.p.Failed > 0 {
-		return fmt.Errorf("%d objects refused to be deleted: %w", w.p.Failed, blobd.ErrDenied)
+		return fmt.Errorf("the store keeps %d objects: %w", w.p.Failed, blobd.ErrDenied)
 	}
 	return nil
 }
 
-// provedAbsent reads back: nothing in scope may be left in any version.
+// refused notes what the store would not delete: the keys are gone all the same,
+// and the erasure says so until the last object went.
+func (w *eraser) refused(all []backends.Refusal) {
+	w.p.Failed += int64(len(all))
+	for _, r := range all[:min(len(all), ledger.MaxRefused-len(w.p.Refused))] {
+		kept := ledger.Refused{Version: r.Version, Reason: r.Reason, Until: r.Until}
+		if name, ok := backends.ParseBlobName(r.Name); ok {
+			kept.Ref = name.Ref
+		}
+		w.p.Refused = append(w.p.Refused, kept)
+	}
+}
+
+// provedAbsent reads back: nothing in scope may be left in any version, of a store
+// that was ours before the listings and still is after them.
 func (w *eraser) provedAbsent(ctx context.Context) error {
 	for _, scope := range w.scopes() {
 		if err := w.renew(ctx); err != nil {
@@ -227,7 +243,7 @@ func (w *eraser) provedAbsent(ctx context.Context) error {
 			return fmt.Errorf("%d objects are still there: %w", len(left), blobd.ErrConflict)
 		}
 	}
-	return nil
+	return w.ours(ctx)
 }
 
 func (w *eraser) tombstones(ctx context.Context) error {
@@ -269,5 +285,5 @@ func (w *eraser) postpone(ctx context.Context, due time.Time, firstTime bool) er
 
 func (w *eraser) entry(step string) (ledger.Entry, error) {
 	e := w.job.Erasure
-	return w.scribe(w.tenant).Erasure(w.Now().UTC(), step, e.ID, e.Scope.Tag, w.refs, "", w.p, w.residuals)
+	return w.scribe(w.tenant).Erasure(w.Now().UTC(), step, e.ID, e.Scope.Tag, w.refs, "", w.p)
 }

@@ -2,6 +2,7 @@ package store_test
 
 import (
 	"testing"
+	"time"
 
 	"github.com/blobd/blobd"
 	"github.com/blobd/blobd/backends"
@@ -129,5 +130,71 @@ func TestKeysOfAnotherDeployment(t *testing.T) {
 			p.keys = mine
 			p.start(t).wantText(t, run, stored.Ref, runText)
 		})
+	}
+}
+
+// TestStoreEmptiedUnderTheService: while the identity is gone or another's, a
+// missing object is no fault of one blob, no erasure is proved, and readiness
+// says so; once the right store is back all goes on.
+func TestStoreEmptiedUnderTheService(t *testing.T) {
+	for name, lose := range map[string]func(t *testing.T, objects backends.Store){
+		"emptied": func(*testing.T, backends.Store) {},
+		"another deployment's": func(t *testing.T, objects backends.Store) {
+			if err := objects.Put(t.Context(), backends.IdentityName, []byte("00000000000000000000000000000000")); err != nil {
+				t.Fatal(err)
+			}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := memParts(t)
+			first := p.start(t)
+			lost, kept := first.mustPut(t, run, runText), first.mustPut(t, "other", "another thought")
+			n := p.start(t) // nothing in memory
+			id, err := p.objects.Get(t.Context(), backends.IdentityName)
+			if err != nil {
+				t.Fatal(err)
+			}
+			n.loseObjects(t, run)
+			if _, err := p.objects.Erase(t.Context(), backends.Scope{Names: []string{backends.IdentityName}}); err != nil {
+				t.Fatal(err)
+			}
+			lose(t, p.objects)
+
+			_, err = n.resolve(t.Context(), run, lost.Ref)
+			wantErr(t, err, blobd.ErrUnavailable)
+			n.wantReady(t, "objects", false)
+			n.mustErase(t, "other")
+			for range 5 {
+				n.clock.advance(10 * time.Minute)
+				if _, err := n.erasures.RunOne(t.Context()); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if open := n.openErasures(t); open != 1 {
+				t.Errorf("%d open erasures: one was finished against a store that is not ours", open)
+			}
+
+			if _, err := p.objects.Erase(t.Context(), backends.Scope{Names: []string{backends.IdentityName}}); err != nil {
+				t.Fatal(err)
+			}
+			if err := p.objects.Put(t.Context(), backends.IdentityName, id); err != nil {
+				t.Fatal(err)
+			}
+			n.wantReady(t, "objects", true)
+			_, err = n.resolve(t.Context(), run, lost.Ref)
+			wantErr(t, err, blobd.ErrMissing)
+			n.wantNull(t, "other", kept.Ref)
+			n.clock.advance(10 * time.Minute)
+			n.runJobs(t)
+		})
+	}
+}
+
+func (n *node) wantReady(t *testing.T, name string, want bool) {
+	t.Helper()
+	for _, d := range n.store.Ready(t.Context()) {
+		if d.Name == name && (d.Err == nil) != want {
+			t.Errorf("readiness of %s: %v", name, d.Err)
+		}
 	}
 }

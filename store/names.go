@@ -20,14 +20,25 @@ func executionTag(t ledger.Tenant, executionID string) blobd.ExecutionTag {
 	return evidence.Tag(t.NameKey, "blobd/v1/execution", executionID)
 }
 
-// tenantTag names a tenant in object names.
-func tenantTag(t ledger.Tenant) string {
+// tenantTag names a tenant in object names. It is made once for each tenant: every
+// object's name has it.
+func (s *Store) tenantTag(t ledger.Tenant) string {
+	s.mu.RLock()
+	known, ok := s.tags[string(t.NameKey)]
+	s.mu.RUnlock()
+	if ok {
+		return known
+	}
 	tag := evidence.Tag(t.NameKey, "blobd/v1/tenant", t.ID)
-	return hex.EncodeToString(tag[:])
+	name := hex.EncodeToString(tag[:])
+	s.mu.Lock()
+	s.tags[string(t.NameKey)] = name
+	s.mu.Unlock()
+	return name
 }
 
-func blobName(t ledger.Tenant, tag blobd.ExecutionTag, ref blobd.Ref) string {
-	return backends.BlobName(tenantTag(t), tag, ref)
+func (s *Store) blobName(t ledger.Tenant, tag blobd.ExecutionTag, ref blobd.Ref) string {
+	return backends.BlobName(s.tenantTag(t), tag, ref)
 }
 
 // PrincipalTag is how a blob's audience names a principal.

@@ -63,7 +63,7 @@ func (s *Store) keysAreOurs(ctx context.Context) error {
 	for _, t := range tenants {
 		index, err := s.indexKey(ctx, t)
 		if err != nil {
-			return fmt.Errorf("the key service does not have the keys of tenant %q: %w", t.ID, err)
+			return fmt.Errorf("the key service does not have the keys of tenant %q (another deployment's, or this ledger is from before a trim): %w", t.ID, err)
 		}
 		index.Wipe()
 	}
@@ -100,7 +100,28 @@ func (s *Store) identify(ctx context.Context) (ledger.Identity, error) {
 	if err := s.sameDeployment(ctx, id); err != nil {
 		return id, fmt.Errorf("identity: %w", err)
 	}
+	s.identity.Store(&id.ID)
 	return id, nil
+}
+
+// ours asks the store again whether it holds this deployment's identity. One
+// that lost it is the wrong or an emptied one: no absence in it counts, and what
+// it answered is ErrUnavailable until the right one is back.
+func (s *Store) ours(ctx context.Context) error {
+	id := s.identity.Load()
+	if id == nil {
+		return nil // not started: an offline look
+	}
+	object, err := s.Objects.Get(ctx, backends.IdentityName)
+	switch {
+	case errors.Is(err, blobd.ErrNotFound):
+		return fmt.Errorf("the store lost its identity object, so it is the wrong one or was emptied: %w", blobd.ErrUnavailable)
+	case err != nil:
+		return fmt.Errorf("identity: %w", err)
+	case string(object) != *id:
+		return fmt.Errorf("the store belongs to deployment %q, the ledger to %q: %w", object, *id, blobd.ErrUnavailable)
+	}
+	return nil
 }
 
 func (s *Store) sameDeployment(ctx context.Context, id ledger.Identity) error {
@@ -231,7 +252,7 @@ func (s *Store) forgottenTenants(ctx context.Context) (bool, error) {
 			return false, fmt.Errorf("list the tenants: %w", err)
 		}
 		for _, t := range page {
-			known[tenantTag(t)] = true
+			known[s.tenantTag(t)] = true
 			after = t.ID
 		}
 		if len(page) < listPage {

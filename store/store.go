@@ -36,7 +36,8 @@ const DependencyTimeout = 10 * time.Second
 // land.
 const DefaultPutMargin = 30 * time.Second
 
-// Config is what a Store is made of. All fields but CacheBytes are required.
+// Config is what a Store is made of. All fields but CacheBytes and Residuals are
+// required.
 type Config struct {
 	Ledger    ledger.Ledger
 	Objects   backends.Store
@@ -48,7 +49,10 @@ type Config struct {
 	// CacheBytes bounds the sealed bytes kept in memory; 0 keeps none. They are
 	// immutable, and useless without a key.
 	CacheBytes int64
-	Log        *slog.Logger
+	// Residuals names what the object store is known to keep from an erasure;
+	// every erasure and its certificate name it too.
+	Residuals []string
+	Log       *slog.Logger
 }
 
 // Store is the core. It is safe for concurrent use.
@@ -57,9 +61,11 @@ type Store struct {
 	cache *sealedCache
 
 	mu      sync.RWMutex
-	tenants map[string]ledger.Tenant // guarded by mu; what is used of a row never changes
+	tenants map[string]ledger.Tenant // guarded by mu; of what is used of a row only the index key's wrap changes (see indexKey)
+	tags    map[string]string        // guarded by mu; the tenants' tags by their name keys
 
 	ready     atomic.Pointer[notReady] // nil once Start succeeded
+	identity  atomic.Pointer[string]   // the deployment's id, once it was checked
 	restoring nameLocks                // by object name
 	stats     counters
 }
@@ -71,7 +77,7 @@ var errStarting = fmt.Errorf("starting: %w", blobd.ErrUnavailable)
 
 // New builds a store. It does nothing until Start.
 func New(c Config) *Store {
-	s := &Store{Config: c, cache: newSealedCache(c.CacheBytes), tenants: make(map[string]ledger.Tenant)}
+	s := &Store{Config: c, cache: newSealedCache(c.CacheBytes), tenants: make(map[string]ledger.Tenant), tags: make(map[string]string)}
 	s.ready.Store(&notReady{errStarting})
 	return s
 }
@@ -121,10 +127,19 @@ func (s *Store) Ready(ctx context.Context) []Dependency {
 	return []Dependency{
 		{"recovery", s.serving()},
 		{"ledger", s.Ledger.Check(ctx)},
-		{"objects", s.Objects.Check(ctx)},
+		{"objects", s.objectsReady(ctx)},
 		{"keys", s.Keys.Ring().Check(ctx)},
 		{"journal", s.Journal.Check(ctx)},
 	}
+}
+
+// objectsReady asks whether the store answers and, once a start has seen that it
+// is ours, whether it still is.
+func (s *Store) objectsReady(ctx context.Context) error {
+	if err := s.Objects.Check(ctx); err != nil {
+		return err
+	}
+	return s.ours(ctx)
 }
 
 // serving refuses every call until Start succeeded.

@@ -85,9 +85,34 @@ func (s *Store) neverHeld(ctx context.Context, id string) error {
 	return nil
 }
 
-// indexKey returns a copy of the tenant's index key; wipe it.
+// indexKey returns a copy of the tenant's index key; wipe it. An epoch, maybe of
+// another node, may have wrapped it anew since the row was read, and trimmed what
+// wrapped it before: then the ledger says how it is wrapped now.
 func (s *Store) indexKey(ctx context.Context, t ledger.Tenant) (*blobd.Key, error) {
-	return s.Keys.Index(ctx, t.ID, keys.Wrapped{Version: keys.Version(t.IndexWrap), Ciphertext: t.IndexKey})
+	index, err := s.Keys.Index(ctx, t.ID, wrappedIndex(t))
+	if !errors.Is(err, blobd.ErrKeyMissing) {
+		return index, err
+	}
+	s.forgetTenant(t.ID)
+	now, readErr := s.Tenant(ctx, t.ID)
+	switch {
+	case readErr != nil:
+		return nil, readErr
+	case now.IndexWrap == t.IndexWrap:
+		return nil, err
+	}
+	return s.Keys.Index(ctx, t.ID, wrappedIndex(now))
+}
+
+func wrappedIndex(t ledger.Tenant) keys.Wrapped {
+	return keys.Wrapped{Version: keys.Version(t.IndexWrap), Ciphertext: t.IndexKey}
+}
+
+// forgetTenant has the tenant's row read again at its next use.
+func (s *Store) forgetTenant(id string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.tenants, id)
 }
 
 // NewToken asks for a token.

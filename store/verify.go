@@ -168,7 +168,7 @@ func (v *verifier) opens(ctx context.Context, row ledger.ScannedBlob) error {
 	if err != nil {
 		return err
 	}
-	v.cache.remove(blobName(t, row.Tag, row.Ref))
+	v.cache.remove(v.blobName(t, row.Tag, row.Ref))
 	x := ledger.Execution{Tag: row.Tag, Tenant: row.Tenant, ID: row.ExecutionID, State: row.ExecutionState, Key: row.Key}
 	text, _, err := v.Open(ctx, t, x, &row.Blob)
 	switch {

@@ -105,6 +105,11 @@ type ErasureItem struct {
 	ExecutionID *string `json:"executionId"`
 	Ref         string  `json:"ref,omitempty"`
 	State       string  `json:"state" enum:"awaiting_approval,grace,running,deferred,erased,partial,denied,cancelled"`
+	// Of an object that the store keeps: the store's code for why, which version,
+	// and until when, if it said so.
+	Reason  string     `json:"reason,omitempty"`
+	Version string     `json:"version,omitempty"`
+	Until   *time.Time `json:"until,omitempty"`
 }
 
 // Erasures is one page of erasures, newest first.

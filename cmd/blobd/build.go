@@ -16,10 +16,13 @@ import (
 	"github.com/blobd/blobd/backends"
 	backendfs "github.com/blobd/blobd/backends/fs"
 	backendmem "github.com/blobd/blobd/backends/mem"
+	backendminio "github.com/blobd/blobd/backends/minio"
+	backends3 "github.com/blobd/blobd/backends/s3"
 	"github.com/blobd/blobd/evidence"
 	"github.com/blobd/blobd/keys"
 	"github.com/blobd/blobd/keys/local"
 	"github.com/blobd/blobd/ledger"
+	"github.com/blobd/blobd/ledger/postgres"
 	"github.com/blobd/blobd/ledger/sqlite"
 	"github.com/blobd/blobd/resolver"
 	"github.com/blobd/blobd/retention"
@@ -45,7 +48,9 @@ type core struct {
 	keys     *keys.Core
 	store    *store.Store
 	journal  *evidence.Journal
+	objects  backends.Store
 	closers  []io.Closer
+	workers  []func(context.Context) error // run while it serves
 }
 
 // ends of a failed build are closed in the reverse order of their making.
@@ -73,13 +78,14 @@ func buildCore(ctx context.Context, cfg config, now func() time.Time, log *slog.
 	if err := c.openLedger(ctx, now); err != nil {
 		return nil, err
 	}
-	if err := c.openKeys(now); err != nil {
+	if err := c.openKeys(now, log); err != nil {
 		return nil, err
 	}
-	places, err := c.openPlaces(now, log)
+	places, err := c.openPlaces(ctx, now, log)
 	if err != nil {
 		return nil, err
 	}
+	c.objects = places[0]
 	c.journal = evidence.NewJournal(c.ledger, places...)
 	if cfg.JournalDir == "" {
 		c.journal.Lenient()
@@ -96,11 +102,21 @@ func buildCore(ctx context.Context, cfg config, now func() time.Time, log *slog.
 	return c, nil
 }
 
-func (c *core) openLedger(ctx context.Context, now func() time.Time) error {
-	l, err := sqlite.Open(filepath.Join(c.config.DataDir, ledgerFile), sqlite.Options{Now: now})
-	if errors.Is(err, blobd.ErrConflict) {
-		return fmt.Errorf("data folder %s: %w", c.config.DataDir, err)
+// chooseLedger opens the shared ledger, which goes by its server's clock, or the
+// data folder's own.
+func chooseLedger(ctx context.Context, cfg config, now func() time.Time) (ledger.Ledger, error) {
+	if cfg.LedgerURL != "" {
+		return postgres.Open(ctx, postgres.Options{URL: cfg.LedgerURL})
 	}
+	l, err := sqlite.Open(filepath.Join(cfg.DataDir, ledgerFile), sqlite.Options{Now: now})
+	if errors.Is(err, blobd.ErrConflict) {
+		return nil, fmt.Errorf("data folder %s: %w", cfg.DataDir, err)
+	}
+	return l, err
+}
+
+func (c *core) openLedger(ctx context.Context, now func() time.Time) error {
+	l, err := chooseLedger(ctx, c.config, now)
 	if err != nil {
 		return err
 	}
@@ -114,30 +130,90 @@ func (c *core) openLedger(ctx context.Context, now func() time.Time) error {
 	return err
 }
 
-// openKeys makes a keyring only where the ledger never had one: to a ledger in
-// use, an absent keyring is lost.
-func (c *core) openKeys(now func() time.Time) error {
+func (c *core) openKeys(now func() time.Time, log *slog.Logger) error {
+	ring, err := c.openRing(now, log)
+	if err != nil {
+		return err
+	}
+	c.keys = keys.NewCore(ring, keys.Options{CacheTTL: c.config.KeysTTL, Now: now, Random: rand.Reader})
+	c.workers = append(c.workers, c.keys.Run)
+	return nil
+}
+
+// openRing opens the configured key service. It makes a local keyring only where
+// the ledger never had one: to a ledger in use, an absent keyring is lost.
+func (c *core) openRing(now func() time.Time, log *slog.Logger) (keys.Keyring, error) {
+	if c.config.Keys == "transit" {
+		ring, err := openTransit(c.config.Vault, now, log)
+		if err != nil {
+			return nil, err
+		}
+		c.closers = append(c.closers, ring)
+		c.workers = append(c.workers, ring.Run)
+		return ring, nil
+	}
 	ring, err := local.Open(filepath.Join(c.config.DataDir, keyringFile), local.Options{
 		Create: !c.identity.Confirmed, Random: rand.Reader, Now: now,
 	})
 	if err != nil {
-		return err
+		return nil, err
 	}
 	c.closers = append(c.closers, ring)
-	c.keys = keys.NewCore(ring, keys.Options{CacheTTL: c.config.KeysTTL, Now: now, Random: rand.Reader})
-	return nil
+	return ring, nil
 }
 
 // openPlaces opens the object store and, after it, the journal's second place.
-func (c *core) openPlaces(now func() time.Time, log *slog.Logger) ([]backends.Store, error) {
-	if c.config.Backend == "mem" {
-		return c.withSecond([]backends.Store{backendmem.New(now)}, now, log)
-	}
-	objects, err := c.openFolder(filepath.Join(c.config.DataDir, objectsDir), now)
+func (c *core) openPlaces(ctx context.Context, now func() time.Time, log *slog.Logger) ([]backends.Store, error) {
+	objects, err := openObjects(ctx, c.config, now)
 	if err != nil {
 		return nil, err
 	}
+	if closer, ok := objects.(io.Closer); ok {
+		c.closers = append(c.closers, closer)
+	}
 	return c.withSecond([]backends.Store{objects}, now, log)
+}
+
+// openObjects opens the configured object store; one that is an io.Closer is the
+// caller's to close.
+func openObjects(ctx context.Context, cfg config, now func() time.Time) (backends.Store, error) {
+	switch cfg.Backend {
+	case "mem":
+		return backendmem.New(now), nil
+	case "s3":
+		b := cfg.Bucket
+		rootCAs, err := b.rootCAs()
+		if err != nil {
+			return nil, err
+		}
+		return closable(backends3.Open(ctx, backends3.Options{
+			Endpoint: b.Endpoint, Bucket: b.Name, Region: b.Region, PathStyle: b.PathStyle, Prefix: b.Prefix,
+			AccessKey: b.AccessKey, SecretKey: b.SecretKey, RootCAs: rootCAs, Random: rand.Reader,
+		}))
+	case "minio":
+		b := cfg.Bucket
+		rootCAs, err := b.rootCAs()
+		if err != nil {
+			return nil, err
+		}
+		return closable(backendminio.Open(ctx, backendminio.Options{
+			Endpoint: b.Endpoint, Bucket: b.Name, Region: b.Region, PathStyle: b.PathStyle, Prefix: b.Prefix,
+			AccessKey: b.AccessKey, SecretKey: b.SecretKey, RootCAs: rootCAs, Random: rand.Reader,
+		}))
+	}
+	return closable(backendfs.Open(objectsFolder(cfg), backendfs.Options{Now: now}))
+}
+
+// objectsFolder is where the driver fs keeps objects.
+func objectsFolder(cfg config) string { return filepath.Join(cfg.DataDir, objectsDir) }
+
+// closable keeps a driver that did not open from becoming a store that is not
+// nil.
+func closable[S backends.Store](s S, err error) (backends.Store, error) {
+	if err != nil {
+		return nil, err
+	}
+	return s, nil
 }
 
 // withSecond adds the second place of the journal: the one that was asked for,
@@ -178,6 +254,7 @@ type service struct {
 	api      *api.API
 	erasures *retention.Erasures
 	marks    *retention.Marks
+	epochs   *retention.Epochs
 }
 
 func buildService(c *core, now func() time.Time, log *slog.Logger) (*service, error) {
@@ -189,10 +266,14 @@ func buildService(c *core, now func() time.Time, log *slog.Logger) (*service, er
 		core:     c,
 		erasures: retention.NewErasures(c.store, c.ledger, hex.EncodeToString(owner), now, log),
 		marks:    retention.NewMarks(c.store, c.journal, now, log),
+		epochs:   retention.NewEpochs(c.store, c.ledger, hex.EncodeToString(owner), c.config.Epochs, now, log),
 	}
+	evidenceLog := s.keepLog(hex.EncodeToString(owner), now, log)
 	var err error
 	s.api, err = api.New(api.Config{
-		Store: waking{c.store, s.erasures},
+		Evidence:  evidenceLog,
+		Certifier: evidence.Certifier{Log: evidenceLog, Erasures: c.ledger, Horizons: c.horizons(), Version: version()},
+		Store:     waking{c.store, s.erasures},
 		Resolver: resolver.New(c.store, c.ledger, resolver.Options{
 			MaxBytes: c.config.MaxBatch, Now: now, Random: rand.Reader, Log: log,
 		}),

@@ -15,6 +15,8 @@ import (
 	"github.com/knadh/koanf/parsers/yaml"
 	"github.com/knadh/koanf/providers/confmap"
 	"github.com/knadh/koanf/v2"
+
+	"github.com/blobd/blobd/retention"
 )
 
 // config is the effective configuration, checked once.
@@ -26,10 +28,14 @@ type config struct {
 	MetricsListen                           string
 	TLSCert                                 string
 	TLSKey                                  string
+	LedgerURL                               string // "": SQLite in the data folder
 	Backend                                 string
+	Bucket                                  bucketConfig // of the drivers s3 and minio
 	CacheBytes                              int64
 	Keys                                    string
+	Vault                                   vaultConfig // of the driver transit
 	KeysTTL                                 time.Duration
+	Epochs                                  retention.EpochOptions // of keys.horizon, keys.rotateCron and keys.rewrapRate
 	PutMargin                               time.Duration
 	TokenCache                              time.Duration
 	JournalDir                              string
@@ -185,8 +191,15 @@ func (c *config) decode() error {
 	if (c.TLSCert == "") != (c.TLSKey == "") {
 		errs = append(errs, c.wrong("tls.cert", "and tls.key go together"))
 	}
-	c.Backend = oneOf("backend.driver", "fs", "mem")
-	c.Keys = oneOf("keys.driver", "local")
+	c.LedgerURL = text("ledger.dsn")
+	if c.LedgerURL != "" && !strings.HasPrefix(c.LedgerURL, "postgres://") && !strings.HasPrefix(c.LedgerURL, "postgresql://") {
+		errs = append(errs, c.wrong("ledger.dsn", "wants a URL like postgres://user@host/database, or nothing"))
+	}
+	c.Backend = oneOf("backend.driver", "fs", "s3", "minio", "mem")
+	errs = append(errs, c.decodeBucket()...)
+	c.Keys = oneOf("keys.driver", "local", "transit")
+	errs = append(errs, c.decodeVault()...)
+	errs = append(errs, c.decodeEpochs()...)
 	c.CacheBytes = whole("backend.cache", 0)
 	c.MaxBlob, c.MaxBatch = whole("limits.blob", 1), whole("limits.batch", 1)
 	c.MaxBody, c.MaxInFlight = whole("limits.body", 1), whole("limits.inFlight", 1)

@@ -31,17 +31,17 @@ type grammar struct {
 	TenantCmd tenantCmd `cmd:"" name:"tenant" help:"Create and list tenants."`
 
 	Verify     verifyCmd     `cmd:"" help:"Check a stopped data folder: does every live row open?"`
+	Doctor     doctorCmd     `cmd:"" help:"Examine the configured store before trust is placed in it."`
+	Keys       keysCmd       `cmd:"" help:"Run key epochs on a stopped data folder, or show them."`
+	Backup     backupCmd     `cmd:"" help:"Check what backups of the ledger could open."`
+	Evidence   evidenceCmd   `cmd:"" help:"Verify certificates and log exports offline; export the log."`
+	Migrate    migrateCmd    `cmd:"" help:"Migrate a shared ledger, or compare its schema with this program's."`
 	ConfigTool configToolCmd `cmd:"" name:"config" help:"Check the configuration."`
 	Version    versionCmd    `cmd:"" help:"Print the version."`
 
-	Hold     laterCmd `cmd:"" help:"Place and release holds (not in this version)."`
-	Policy   laterCmd `cmd:"" help:"Retention policies (not in this version)."`
-	Sweep    laterCmd `cmd:"" help:"Run retention sweeps (not in this version)."`
-	Keys     laterCmd `cmd:"" help:"Key epochs (not in this version)."`
-	Backup   laterCmd `cmd:"" help:"Check what a backup could open (not in this version)."`
-	Doctor   laterCmd `cmd:"" help:"Examine a configured store (not in this version)."`
-	Migrate  laterCmd `cmd:"" help:"Migrate a shared ledger (not in this version)."`
-	Evidence laterCmd `cmd:"" help:"Verify certificates and log exports (not in this version)."`
+	Hold   laterCmd `cmd:"" help:"Place and release holds (not in this version)."`
+	Policy laterCmd `cmd:"" help:"Retention policies (not in this version)."`
+	Sweep  laterCmd `cmd:"" help:"Run retention sweeps (not in this version)."`
 }
 
 // laterCmd is a command of the contract that this version does not have yet.

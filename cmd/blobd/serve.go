@@ -35,11 +35,12 @@ const startBackoff = 10 * time.Second
 const startSoonTime = 5 * time.Second
 
 type serveCmd struct {
-	Listen      string `help:"HOST:PORT to serve on; port 0 takes a free one (default: 127.0.0.1:8080)." placeholder:"HOST:PORT"`
-	LogLevel    string `help:"debug, info, warn or error (default: info)." placeholder:"LEVEL"`
-	TLSCert     string `name:"tls-cert" help:"PEM file of the server's certificate." type:"path" placeholder:"FILE"`
-	TLSKey      string `name:"tls-key" help:"PEM file of its private key." type:"path" placeholder:"FILE"`
-	DebugListen string `help:"HOST:PORT for net/http/pprof; off unless given." placeholder:"HOST:PORT"`
+	Listen       string `help:"HOST:PORT to serve on; port 0 takes a free one (default: 127.0.0.1:8080)." placeholder:"HOST:PORT"`
+	LogLevel     string `help:"debug, info, warn or error (default: info)." placeholder:"LEVEL"`
+	TLSCert      string `name:"tls-cert" help:"PEM file of the server's certificate." type:"path" placeholder:"FILE"`
+	TLSKey       string `name:"tls-key" help:"PEM file of its private key." type:"path" placeholder:"FILE"`
+	AllowResidue bool   `help:"Serve though the store cannot delete all that an erasure should."`
+	DebugListen  string `help:"HOST:PORT for net/http/pprof; off unless given." placeholder:"HOST:PORT"`
 }
 
 // The live heap of a service at work is small beside what its requests allocate,
@@ -51,8 +52,10 @@ const (
 	memorySoftB = 1 << 30
 )
 
-// tuneGC sets the garbage collector, except where the environment does.
-func tuneGC(environ []string) {
+// tuneGC sets the garbage collector, except where the environment does. held is
+// what requests and the cache may hold, in bytes: the limit is never so near to it
+// that collecting is all that the process does.
+func tuneGC(environ []string, held int64) {
 	given := func(name string) bool {
 		return slices.ContainsFunc(environ, func(v string) bool { return strings.HasPrefix(v, name+"=") })
 	}
@@ -60,16 +63,20 @@ func tuneGC(environ []string) {
 		debug.SetGCPercent(gcPercent)
 	}
 	if !given("GOMEMLIMIT") {
-		debug.SetMemoryLimit(memorySoftB)
+		debug.SetMemoryLimit(max(memorySoftB, held+held/2))
 	}
 }
 
 // Run serves until the context ends.
 func (s serveCmd) Run(a *app) error {
-	cfg, err := a.config(map[string]string{
+	flags := map[string]string{
 		"listen": s.Listen, "logLevel": s.LogLevel, "debugListen": s.DebugListen,
 		"tls.cert": s.TLSCert, "tls.key": s.TLSKey,
-	})
+	}
+	if s.AllowResidue {
+		flags["backend.allowResidue"] = "true"
+	}
+	cfg, err := a.config(flags)
 	if err != nil {
 		return err
 	}
@@ -77,7 +84,7 @@ func (s serveCmd) Run(a *app) error {
 	if slices.ContainsFunc(a.environ, func(v string) bool { return strings.HasPrefix(v, "OTEL_") }) {
 		log.Warn("OTEL_ variables are ignored: no traces are exported in this version")
 	}
-	tuneGC(a.environ)
+	tuneGC(a.environ, cfg.MaxInFlight+cfg.CacheBytes)
 	err = serve(a.ctx, cfg, log, func(url string) {
 		fmt.Fprintf(a.stdout, "listening on %s\n", url)
 	})
@@ -126,16 +133,28 @@ func (c *core) start(ctx context.Context, log *slog.Logger) (started bool, err e
 	if !isNew {
 		soon, cancel := context.WithTimeout(ctx, startSoonTime)
 		defer cancel()
-		if err := c.store.Start(soon); err != nil {
+		err := c.startStore(soon, log)
+		if errors.Is(err, errNoErasure) {
+			return false, err
+		}
+		if err != nil {
 			log.Error("not ready", "error", err)
 			return false, nil
 		}
 		return true, nil
 	}
-	if err := c.store.Start(ctx); err != nil {
+	if err := c.startStore(ctx, log); err != nil {
 		return false, err
 	}
 	return true, c.firstStart(ctx)
+}
+
+// startStore starts the store once its place has been examined.
+func (c *core) startStore(ctx context.Context, log *slog.Logger) error {
+	if err := c.admit(ctx, log); err != nil {
+		return err
+	}
+	return c.store.Start(ctx)
 }
 
 // site is a listener and what serves on it.
@@ -227,7 +246,7 @@ func (s *service) run(ctx context.Context, sites []site, started bool, log *slog
 	work, stop := context.WithCancel(context.WithoutCancel(ctx))
 	defer stop()
 	g, work := errgroup.WithContext(work)
-	for _, part := range []func(context.Context) error{s.erasures.Run, s.marks.Run, s.keys.Run} {
+	for _, part := range append([]func(context.Context) error{s.erasures.Run, s.marks.Run, s.epochs.Run}, s.workers...) {
 		g.Go(func() error { return ended(work, part(work)) })
 	}
 	if !started {
@@ -258,12 +277,16 @@ func ended(ctx context.Context, err error) error {
 	return err
 }
 
-// becomeReady starts the store, for ever.
+// becomeReady tries to start the store, for ever. A place that cannot keep the
+// promise of an erasure ends the service.
 func (s *service) becomeReady(ctx context.Context, log *slog.Logger) error {
 	wait := backoff.NewExponentialBackOff()
 	wait.MaxInterval = startBackoff
 	_, err := backoff.Retry(ctx, func() (struct{}, error) {
-		err := s.store.Start(ctx)
+		err := s.startStore(ctx, log)
+		if errors.Is(err, errNoErasure) {
+			return struct{}{}, backoff.Permanent(err)
+		}
 		if err != nil {
 			log.Error("not ready", "error", err)
 		}

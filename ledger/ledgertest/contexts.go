@@ -80,6 +80,13 @@ func calls(e *env, j ledger.Job) map[string]func(context.Context) error {
 		},
 		"Abandon": func(ctx context.Context) error { return e.Abandon(ctx, request(2)) },
 		"Append":  func(ctx context.Context) error { return e.Append(ctx, entry(ledger.EntryRead)) },
+		"ClaimSequencer": func(ctx context.Context) error {
+			_, err := e.ClaimSequencer(ctx, "sequencer", at(1), at(90))
+			return err
+		},
+		"AppendToLog": func(ctx context.Context) error {
+			return e.AppendToLog(ctx, ledger.SequencerLease{}, ledger.LogAppend{Key: &ledger.LogKey{Verifier: "v"}})
+		},
 		"EnterMissing": func(ctx context.Context) error {
 			_, err := e.EnterMissing(ctx, []ledger.Position{position(1, 20)}, at(1))
 			return err
@@ -90,6 +97,21 @@ func calls(e *env, j ledger.Job) map[string]func(context.Context) error {
 		"Collect": func(ctx context.Context) error { return e.Collect(ctx, position(1, 21), at(1)) },
 		"Settle": func(ctx context.Context) error {
 			_, err := e.Settle(ctx)
+			return err
+		},
+		"StartEpoch": func(ctx context.Context) error {
+			_, err := e.StartEpoch(ctx, newEpoch(9))
+			return err
+		},
+		"ClaimEpoch": func(ctx context.Context) error {
+			_, err := e.ClaimEpoch(ctx, "other", at(400), at(500))
+			return err
+		},
+		"MoveEpoch": func(ctx context.Context) error {
+			return e.MoveEpoch(ctx, epochLease, ledger.EpochMove{To: ledger.EpochRewrapping, LastError: "moved"})
+		},
+		"Rewrap": func(ctx context.Context) error {
+			_, err := e.Rewrap(ctx, epochLease, []ledger.Rewrap{indexRewrap(2)})
 			return err
 		},
 	}
@@ -117,13 +139,24 @@ func reads(e *env) map[string]func(context.Context) error {
 		"ListErasures": func(ctx context.Context) error {
 			return drop(e.ListErasures(ctx, ledger.ErasureQuery{Tenant: tenant, Limit: 1}))
 		},
+		"ListEpochs": func(ctx context.Context) error {
+			return drop(e.ListEpochs(ctx, ledger.EpochQuery{Tenant: tenant, Limit: 1}))
+		},
+		"Wraps": func(ctx context.Context) error {
+			return drop(e.Wraps(ctx, ledger.WrapQuery{Tenant: tenant, Below: 9, Limit: 1}))
+		},
 		"ErasedRefs":  func(ctx context.Context) error { return drop(e.ErasedRefs(ctx, erasureID(3))) },
 		"Unpublished": func(ctx context.Context) error { return drop(e.Unpublished(ctx, 1)) },
 		"Head":        func(ctx context.Context) error { return drop(e.Head(ctx)) },
 		"HasRecord":   func(ctx context.Context) error { return drop(e.HasRecord(ctx, ledger.Record{Seq: 1})) },
 		"Entries":     func(ctx context.Context) error { return drop(e.Entries(ctx, 0, 1)) },
-		"ScanBlobs":   func(ctx context.Context) error { return drop(e.ScanBlobs(ctx, ledger.Position{}, 1)) },
-		"Stats":       func(ctx context.Context) error { return drop(e.Stats(ctx)) },
+		"Unsequenced": func(ctx context.Context) error { return drop(e.Unsequenced(ctx, 1)) },
+		"Logged": func(ctx context.Context) error {
+			return drop(e.Logged(ctx, ledger.LogQuery{Indexes: []int64{0}}))
+		},
+		"LogState":  func(ctx context.Context) error { return drop(e.LogState(ctx, 0)) },
+		"ScanBlobs": func(ctx context.Context) error { return drop(e.ScanBlobs(ctx, ledger.Position{}, 1)) },
+		"Stats":     func(ctx context.Context) error { return drop(e.Stats(ctx)) },
 	}
 }
 
@@ -137,6 +170,7 @@ func (e *env) prepare() ledger.Job {
 	e.closeExecution(2, ledger.ClosedErasure)
 	e.begin(request(2), 0)
 	e.fence(fenceOf(3, 3))
+	e.raised(1, 2)
 	return e.claim()
 }
 
@@ -146,6 +180,8 @@ type whole struct {
 	Tokens   []ledger.Token
 	Tenants  []ledger.Tenant
 	Erasures []ledger.Erasure
+	Epochs   []ledger.Epoch
+	Wraps    []ledger.Wrap
 	Journal  []ledger.Record
 	View     ledger.View
 }
@@ -158,6 +194,9 @@ func (e *env) whole() whole {
 	e.must(err)
 	w.Tenants, err = e.ListTenants(e.ctx, "", 100)
 	e.must(err)
+	w.Epochs, err = e.ListEpochs(e.ctx, ledger.EpochQuery{Tenant: tenant, Limit: 100})
+	e.must(err)
+	w.Wraps = e.wraps(9)
 	w.Erasures, err = e.ListErasures(e.ctx, ledger.ErasureQuery{Tenant: tenant, Limit: 100})
 	e.must(err)
 	return w

@@ -10,6 +10,7 @@ func (e *env) reopen() {
 
 func durableSentences() []sentence {
 	return []sentence{
+		sequenceDurable(),
 		{"everything outlives the process", func(e *env) {
 			j := e.prepare()
 			before := e.whole()

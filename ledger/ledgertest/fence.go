@@ -30,7 +30,7 @@ func fenceSentences() []sentence {
 				ID: f.ID, Scope: f.Scope, State: ledger.ErasureRunning,
 				Plan:        ledger.Plan{Executions: 1, Blobs: 2, Bytes: size(1) + size(2)},
 				RequestedBy: "token", Reason: "reason", LegalBasis: "basis", Regime: "gdpr", ExternalRef: "case 7",
-				ReceivedAt: at(8), DueAt: at(99), FencedAt: at(10),
+				ReceivedAt: at(8), DueAt: at(99), FencedAt: at(10), Wrap: 1,
 			}
 			e.equal("erasure", got, want)
 			read, err := e.Erasure(e.ctx, tenant, f.ID)
@@ -41,7 +41,8 @@ func fenceSentences() []sentence {
 			e.put(1, 1)
 			_, r := e.fence(fenceOf(1, 1))
 			want := ledger.Record{
-				Seq: 1, Kind: ledger.RecordFence, At: at(10), Tenant: tenant, Tag: tagOf(1), ErasureID: erasureID(1), Writes: 1,
+				Seq: 1, Kind: ledger.RecordFence, At: at(10), Tenant: tenant, Tag: tagOf(1), ErasureID: erasureID(1),
+				Wrap: 1, Writes: 1,
 			}
 			e.equal("record", r, want)
 			e.equal("head", e.head(), want)
@@ -200,7 +201,7 @@ func fenceOfRefsSentences() []sentence {
 			_, r := e.fence(fenceOf(1, 1, refOf(2), refOf(9), refOf(1), refOf(2)))
 			e.equal("record", r, ledger.Record{
 				Seq: 1, Kind: ledger.RecordErase, At: at(10), Tenant: tenant, Tag: tagOf(1),
-				Refs: sortedRefs(refOf(1), refOf(2)), ErasureID: erasureID(1), Writes: 2,
+				Refs: sortedRefs(refOf(1), refOf(2)), ErasureID: erasureID(1), Wrap: 1, Writes: 2,
 			})
 		}},
 		{"live, missing, lost and superseded rows are erased", func(e *env) {

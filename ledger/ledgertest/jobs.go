@@ -109,7 +109,10 @@ func jobSentences() []sentence {
 			entries := len(e.entries())
 			p := ledger.Progress{
 				KeysDestroyed: 1, ObjectsDeleted: 2, VersionsDeleted: 3, Failed: 4, Remaining: 5,
-				Settled: true, Swept: true, LastError: "unavailable",
+				Settled: true, Swept: true, LastError: "unavailable", Residuals: []string{"archives"},
+				Refused: []ledger.Refused{
+					{Ref: refOf(1), Version: "v", Reason: "COMPLIANCE", Until: at(99)}, {Reason: "LEGAL_HOLD"},
+				},
 			}
 			e.must(e.Postpone(e.ctx, j.Lease, at(50), p, []ledger.Entry{entry(ledger.EntryErasure)}))
 			e.equal("progress", e.erasure(erasureID(1)).Progress, p)

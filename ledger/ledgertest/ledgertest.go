@@ -50,11 +50,15 @@ func Run(t *testing.T, h Harness) {
 		"Jobs":        jobSentences(),
 		"Tombstone":   tombstoneSentences(),
 		"Finish":      finishSentences(),
+		"Epochs":      epochSentences(),
+		"Rewrap":      rewrapSentences(),
+		"Horizon":     horizonSentences(),
 		"Journal":     journalSentences(),
 		"Replay":      replaySentences(),
 		"Deployment":  deploymentSentences(),
 		"Requests":    requestSentences(),
 		"Audit":       auditSentences(),
+		"Sequence":    sequenceSentences(),
 		"Maintenance": maintenanceSentences(),
 		"Moves":       moveSentences(),
 		"Parallel":    parallelSentences(),
@@ -74,6 +78,7 @@ func Run(t *testing.T, h Harness) {
 		})
 	}
 	t.Run("Machine", func(t *testing.T) { runMachine(t, h) })
+	t.Run("KeyRace", func(t *testing.T) { runKeyRace(t, h) })
 }
 
 // env is what a sentence is tested in: an empty ledger with one tenant.

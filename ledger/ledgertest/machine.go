@@ -40,6 +40,8 @@ type machine struct {
 	seconds       int
 	erasures      int
 	jobs          []ledger.Job
+	epochs        int
+	epochJobs     []ledger.EpochJob
 }
 
 // answer is what a call said, in a form that two engines share.
@@ -157,6 +159,9 @@ func (m *machine) acts() map[string]func(*rapid.T) {
 	for name, act := range m.erasureActs() {
 		acts[name] = act
 	}
+	for name, act := range m.epochActs() {
+		acts[name] = act
+	}
 	return acts
 }
 
@@ -243,6 +248,12 @@ func (m *machine) compare(r *rapid.T) {
 	})
 	m.both(r, "erasures", func(l ledger.Ledger) (any, error) {
 		return l.ListErasures(ctx, ledger.ErasureQuery{Tenant: tenant, Limit: 1000})
+	})
+	m.both(r, "epochs", func(l ledger.Ledger) (any, error) {
+		return l.ListEpochs(ctx, ledger.EpochQuery{Tenant: tenant, Limit: 1000})
+	})
+	m.both(r, "wraps", func(l ledger.Ledger) (any, error) {
+		return l.Wraps(ctx, ledger.WrapQuery{Tenant: tenant, Below: 1 << 30, Limit: 1000})
 	})
 	for x := range 3 {
 		m.both(r, "execution", func(l ledger.Ledger) (any, error) { return l.Execution(ctx, tenant, tagOf(x)) })

@@ -93,7 +93,7 @@ func (l *Ledger) Fence(ctx context.Context, f ledger.Fence) (ledger.Erasure, led
 		}
 		return first.Erasure, first.first, nil
 	}
-	e, err := l.fence(f, len(f.Scope.Refs) > 0, false)
+	e, err := l.fence(f, len(f.Scope.Refs) > 0, false, l.wrapOf(f.Scope))
 	if err != nil {
 		return ledger.Erasure{}, ledger.Record{}, refuse("fence", err)
 	}
@@ -103,7 +103,7 @@ func (l *Ledger) Fence(ctx context.Context, f ledger.Fence) (ledger.Erasure, led
 		kind = ledger.RecordErase
 	}
 	e.first = l.record(ledger.Record{
-		Kind: kind, At: f.At, Tenant: f.Scope.Tenant, Tag: f.Scope.Tag, Refs: e.refs, ErasureID: f.ID,
+		Kind: kind, At: f.At, Tenant: f.Scope.Tenant, Tag: f.Scope.Tag, Refs: e.refs, ErasureID: f.ID, Wrap: e.Wrap,
 	})
 	return e.Erasure, e.first, nil
 }
@@ -116,17 +116,41 @@ func (l *Ledger) erasure(id string) *erasure {
 	return l.erasures[i]
 }
 
+// wrapOf is ledger.Erasure's Wrap for a scope that is about to be erased.
+func (l *Ledger) wrapOf(s ledger.EraseScope) uint32 {
+	e := l.executions[s.Tag]
+	switch {
+	case e == nil:
+		return l.tenants[s.Tenant].MinimumWrap
+	case e.Key != nil:
+		return e.Key.Version
+	}
+	var wrap uint32
+	for _, earlier := range l.erasures {
+		if earlier.Scope.Tag == s.Tag {
+			wrap = max(wrap, earlier.Wrap)
+		}
+	}
+	return wrap
+}
+
 // fence erases a scope and adds the erasure. A replayed one also enters
 // tombstones for refs whose rows were lost.
-func (l *Ledger) fence(f ledger.Fence, ofRefs, replayed bool) (*erasure, error) {
+func (l *Ledger) fence(f ledger.Fence, ofRefs, replayed bool, wrap uint32) (*erasure, error) {
 	plan, rows, named, err := l.plan(f.Scope, ofRefs)
 	if err != nil {
 		return nil, err
 	}
 	if ofRefs {
+		lost := len(rows) > 0
 		l.eraseRows(f.Scope.Tag, rows)
 		if replayed {
-			named = append(named, l.enterErased(f)...)
+			entered := l.enterErased(f)
+			named = append(named, entered...)
+			lost = lost || len(entered) > 0
+		}
+		if x := l.executions[f.Scope.Tag]; lost && x != nil && x.Key != nil {
+			l.lostBlob[f.Scope.Tag] = true
 		}
 	} else if err := l.fenceExecution(f); err != nil {
 		return nil, err
@@ -135,7 +159,7 @@ func (l *Ledger) fence(f ledger.Fence, ofRefs, replayed bool) (*erasure, error) 
 		Erasure: ledger.Erasure{
 			ID: f.ID, Scope: f.Scope, OfRefs: ofRefs, State: ledger.ErasureRunning, Plan: plan,
 			RequestedBy: f.RequestedBy, Reason: f.Reason, LegalBasis: f.LegalBasis, Regime: f.Regime,
-			ExternalRef: f.ExternalRef, ReceivedAt: kept(f.ReceivedAt), DueAt: kept(f.DueAt), FencedAt: kept(f.At),
+			ExternalRef: f.ExternalRef, ReceivedAt: kept(f.ReceivedAt), DueAt: kept(f.DueAt), FencedAt: kept(f.At), Wrap: wrap,
 		},
 		refs: sorted(named), runAt: f.RunAt.UnixMicro(),
 	}
@@ -160,6 +184,7 @@ func (l *Ledger) fenceExecution(f ledger.Fence) error {
 	}
 	e.State, e.CloseReason, e.Key = ledger.ExecutionErased, 0, nil
 	e.ErasedAt, e.Blobs, e.Bytes = kept(f.At), 0, 0
+	delete(l.lostBlob, e.Tag)
 	return nil
 }
 

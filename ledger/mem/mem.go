@@ -34,10 +34,13 @@ type Ledger struct {
 	parts        []part
 	partKeys     map[partKey]bool
 	entries      []ledger.StoredEntry
-	erasures     []*erasure // in the order of their fences
+	erasures     []*erasure                  // in the order of their fences
+	lostBlob     map[blobd.ExecutionTag]bool // lost refs since it got its key
+	epochs       []*epoch
 	journal      []journalled
 	headEvidence int
 	requests     map[requestKey]ledger.Request
+	sequence     sequence
 }
 
 type class struct{ tenant, name string }
@@ -62,6 +65,7 @@ func New(now func() time.Time) *Ledger {
 		subjects:   map[ledger.Position]map[[32]byte]bool{},
 		partKeys:   map[partKey]bool{},
 		requests:   map[requestKey]ledger.Request{},
+		lostBlob:   map[blobd.ExecutionTag]bool{},
 	}
 }
 

@@ -94,10 +94,9 @@ func (l *Ledger) reapply(r ledger.Record) error {
 	switch r.Kind {
 	case ledger.RecordFence, ledger.RecordErase:
 		known := l.erasure(r.ErasureID) != nil
-		added, err := l.fence(ledger.Fence{
-			ID: r.ErasureID, At: r.At, RunAt: r.At,
-			Scope: ledger.EraseScope{Tenant: r.Tenant, Tag: r.Tag, Refs: r.Refs},
-		}, r.Kind == ledger.RecordErase, true)
+		scope := ledger.EraseScope{Tenant: r.Tenant, Tag: r.Tag, Refs: r.Refs}
+		added, err := l.fence(ledger.Fence{ID: r.ErasureID, At: r.At, RunAt: r.At, Scope: scope},
+			r.Kind == ledger.RecordErase, true, max(r.Wrap, l.wrapOf(scope)))
 		if err != nil {
 			return err
 		}

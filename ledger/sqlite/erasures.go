@@ -12,12 +12,12 @@ const erasureColumns = `id, tenant, execution_tag, execution_id, of_refs, state,
 	plan_executions, plan_blobs, plan_bytes, already_erased, not_found,
 	keys_destroyed, objects_deleted, versions_deleted, failed, remaining, settled, swept, last_error,
 	requested_by, reason, legal_basis, regime, external_ref,
-	received_at, due_at, fenced_at, erased_at, attempts`
+	received_at, due_at, fenced_at, erased_at, attempts, wrap, details`
 
-const erasureColumnCount = 29
+const erasureColumnCount = 31
 
 func (r *row) erasure() ledger.Erasure {
-	return ledger.Erasure{
+	e := ledger.Erasure{
 		ID:     r.text(0),
 		Scope:  ledger.EraseScope{Tenant: r.text(1), Tag: r.tag(2), ExecutionID: r.text(3)},
 		OfRefs: r.bool(4),
@@ -31,7 +31,12 @@ func (r *row) erasure() ledger.Erasure {
 		},
 		RequestedBy: r.text(19), Reason: r.text(20), LegalBasis: r.text(21), Regime: r.text(22), ExternalRef: r.text(23),
 		ReceivedAt: r.time(24), DueAt: r.time(25), FencedAt: r.time(26), ErasedAt: r.time(27), Attempts: r.int(28),
+		Wrap: uint32(r.int(29)),
 	}
+	if err := e.Progress.SetDetails(r.bytes(30)); err != nil && r.err == nil {
+		r.err = err
+	}
+	return e
 }
 
 // Erasure implements ledger.Erasures.

@@ -17,8 +17,9 @@ type scope struct {
 	refs         []blobd.Ref // sorted, each once
 	known        bool        // the execution has a row
 	state        ledger.ExecutionState
-	n            int64 // of the execution
-	blobs, bytes int64 // live in the execution
+	n            int64  // of the execution
+	wrap         uint32 // see ledger.Erasure
+	blobs, bytes int64  // live in the execution
 	rows         []scopeRow
 	missing      []blobd.Ref // refs without a row
 	named        []blobd.Ref // refs whose rows it erases or finds erased
@@ -39,11 +40,17 @@ func readScope(ctx context.Context, c *conn, s ledger.EraseScope, ofRefs bool) (
 	sc.refs = slices.Compact(sc.refs)
 	var tenant string
 	var err error
-	sc.known, err = c.one(ctx, "SELECT tenant, state, n, blobs, bytes FROM executions WHERE tag = ?",
+	sc.known, err = c.one(ctx, `SELECT e.tenant, e.state, e.n, e.blobs, e.bytes,
+		ifnull(e.key_version, (SELECT ifnull(max(wrap), 0) FROM erasures WHERE execution_tag = e.tag))
+		FROM executions e WHERE e.tag = ?`,
 		func(r *row) {
 			tenant, sc.state, sc.n = r.text(0), ledger.ExecutionState(r.int(1)), r.int(2)
-			sc.blobs, sc.bytes = r.int(3), r.int(4)
+			sc.blobs, sc.bytes, sc.wrap = r.int(3), r.int(4), uint32(r.int(5))
 		}, s.Tag[:])
+	if err == nil && !sc.known {
+		_, err = c.one(ctx, "SELECT minimum_wrap FROM tenants WHERE id = ?",
+			func(r *row) { sc.wrap = uint32(r.int(0)) }, s.Tenant)
+	}
 	if err == nil && sc.known && tenant != s.Tenant {
 		err = fmt.Errorf("the execution is another tenant's: %w", blobd.ErrConflict)
 	}
@@ -141,7 +148,7 @@ func fence(ctx context.Context, w *conn, f ledger.Fence) (e ledger.Erasure, rec 
 		kind = ledger.RecordErase
 	}
 	rec, err = record(ctx, w, ledger.Record{
-		Kind: kind, At: f.At, Tenant: f.Scope.Tenant, Tag: f.Scope.Tag, Refs: sc.named, ErasureID: f.ID,
+		Kind: kind, At: f.At, Tenant: f.Scope.Tenant, Tag: f.Scope.Tag, Refs: sc.named, ErasureID: f.ID, Wrap: sc.wrap,
 	})
 	if err != nil {
 		return e, rec, err
@@ -214,6 +221,12 @@ func eraseRefs(ctx context.Context, w *conn, sc *scope, f ledger.Fence, replayed
 			sc.named = append(sc.named, ref)
 		}
 	}
+	if len(sc.rows) > 0 || replayed && len(sc.missing) > 0 {
+		_, err := w.exec(ctx, "UPDATE executions SET lost_blob = 1 WHERE tag = ? AND state <> 3", sc.Tag[:])
+		if err != nil {
+			return err
+		}
+	}
 	if blobs == 0 {
 		return nil
 	}
@@ -235,12 +248,12 @@ func insertErasure(ctx context.Context, w *conn, sc *scope, f ledger.Fence, reco
 	p := sc.plan
 	_, err := w.exec(ctx, `INSERT INTO erasures (id, tenant, execution_tag, execution_id, of_refs, state,
 		plan_executions, plan_blobs, plan_bytes, already_erased, not_found,
-		requested_by, reason, legal_basis, regime, external_ref, received_at, due_at, fenced_at, record, run_at)
-		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
+		requested_by, reason, legal_basis, regime, external_ref, received_at, due_at, fenced_at, record, run_at, wrap)
+		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
 		f.ID, sc.Tenant, sc.Tag[:], sc.ExecutionID, flag(sc.ofRefs), string(ledger.ErasureRunning),
 		p.Executions, p.Blobs, p.Bytes, p.AlreadyErased, p.NotFound,
 		f.RequestedBy, f.Reason, f.LegalBasis, f.Regime, f.ExternalRef, micros(f.ReceivedAt), micros(f.DueAt),
-		f.At.UnixMicro(), recordSeq, f.RunAt.UnixMicro())
+		f.At.UnixMicro(), recordSeq, f.RunAt.UnixMicro(), int64(sc.wrap))
 	if err != nil || len(sc.named) == 0 {
 		return err
 	}

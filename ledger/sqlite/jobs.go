@@ -69,10 +69,14 @@ func (l *Ledger) Postpone(ctx context.Context, lease ledger.Lease, due time.Time
 }
 
 func saveProgress(ctx context.Context, w *conn, j job, p ledger.Progress) error {
-	_, err := w.exec(ctx, `UPDATE erasures SET keys_destroyed = ?, objects_deleted = ?, versions_deleted = ?,
-		failed = ?, remaining = ?, settled = ?, swept = ?, last_error = ? WHERE seq = ?`,
+	encoded, err := p.Details()
+	if err != nil {
+		return err
+	}
+	_, err = w.exec(ctx, `UPDATE erasures SET keys_destroyed = ?, objects_deleted = ?, versions_deleted = ?,
+		failed = ?, remaining = ?, settled = ?, swept = ?, last_error = ?, details = ? WHERE seq = ?`,
 		p.KeysDestroyed, p.ObjectsDeleted, p.VersionsDeleted, p.Failed, p.Remaining,
-		flag(p.Settled), flag(p.Swept), p.LastError, j.seq)
+		flag(p.Settled), flag(p.Swept), p.LastError, orNull(encoded), j.seq)
 	return err
 }
 

@@ -135,6 +135,9 @@ func (l *Ledger) start() error {
 func endOthers(ctx context.Context, w *conn) error {
 	for _, statement := range []string{
 		"UPDATE erasures SET lease_owner = NULL, lease_until = NULL WHERE lease_owner IS NOT NULL",
+		"UPDATE epochs SET lease_owner = NULL, lease_until = NULL WHERE lease_owner IS NOT NULL",
+		"UPDATE evidence_log SET lease_owner = NULL, lease_until = NULL WHERE lease_owner IS NOT NULL",
+		"UPDATE evidence_log SET lease_owner = NULL, lease_until = NULL WHERE lease_owner IS NOT NULL",
 		"DELETE FROM requests WHERE status = 0",
 	} {
 		if _, err := w.exec(ctx, statement); err != nil {

@@ -121,6 +121,7 @@ func refence(ctx context.Context, w *conn, r ledger.Record) error {
 	if err != nil {
 		return err
 	}
+	sc.wrap = max(sc.wrap, r.Wrap)
 	if err := applyFence(ctx, w, sc, f, true); err != nil {
 		return err
 	}

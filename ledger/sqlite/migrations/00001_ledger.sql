@@ -179,6 +179,7 @@ CREATE TABLE erasures (
     settled          INTEGER NOT NULL DEFAULT 0,
     swept            INTEGER NOT NULL DEFAULT 0,
     last_error       TEXT    NOT NULL DEFAULT '',
+    details          BLOB,             -- residuals and refused objects, JSON; NULL: none
     requested_by     TEXT    NOT NULL,
     reason           TEXT    NOT NULL,
     legal_basis      TEXT    NOT NULL,

@@ -1,0 +1,184 @@
+package s3
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/s3"
+	"github.com/aws/aws-sdk-go-v2/service/s3/types"
+
+	"github.com/blobd/blobd"
+	"github.com/blobd/blobd/backends"
+)
+
+// everywhere is all that this examination wrote.
+func (e exam) everywhere() unit { return unit{prefix: e.key} }
+
+// broken is a failure to do what an erasure does. An outage says nothing about
+// tomorrow; a definite refusal does.
+func broken(check, what string, err error) backends.Finding {
+	if retryable(err) || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
+		return fail(check, "%s: %s", what, why(err))
+	}
+	return noErasure(check, "%s: %s", what, why(err))
+}
+
+func (e exam) versions(ctx context.Context) backends.Finding {
+	const check = "versions"
+	n := 0
+	err := e.eachVersions(ctx, e.everywhere(), func(page []version) error { n += len(page); return nil })
+	switch {
+	case err != nil:
+		return broken(check, "versions cannot be listed", err)
+	case n == 0:
+		return fail(check, "what was written is in no listing of versions")
+	}
+	return pass(check, "all versions are listed")
+}
+
+// delete writes over an object and hides it, as others may, and then erases all
+// that this examination wrote.
+func (e exam) delete(ctx context.Context) backends.Finding {
+	const check = "delete"
+	key := e.key + "-d"
+	for _, body := range []string{"first", "second"} {
+		_, err := e.client.PutObject(ctx, &s3.PutObjectInput{Bucket: &e.bucket, Key: &key, Body: strings.NewReader(body)})
+		if err != nil {
+			return fail(check, "cannot put: %s", why(err))
+		}
+	}
+	if _, err := e.client.DeleteObject(ctx, &s3.DeleteObjectInput{Bucket: &e.bucket, Key: &key}); err != nil {
+		return broken(check, "cannot delete", err)
+	}
+	erased, err := e.eraseUnits(ctx, []unit{e.everywhere()})
+	if err != nil {
+		return broken(check, "versions cannot be deleted", err)
+	}
+	if len(erased.Refused) > 0 {
+		no := erased.Refused[0]
+		until := "for as long as it is held"
+		if !no.Until.IsZero() {
+			until = "until " + no.Until.Format("2006-01-02 15:04 MST")
+		}
+		return noErasure(check, "the store locks new objects (%s) %s", no.Reason, until)
+	}
+	left, err := e.residue(ctx, []unit{e.everywhere()}, 1)
+	switch {
+	case err != nil:
+		return broken(check, "what is left cannot be listed", err)
+	case len(left) > 0:
+		return noErasure(check, "a version is still listed after it was deleted")
+	}
+	if _, err := e.get(ctx, key); !errors.Is(err, blobd.ErrNotFound) {
+		return fail(check, "a deleted object is not absent (%v)", err)
+	}
+	return pass(check, "every version and marker is deleted")
+}
+
+func (e exam) uploads(ctx context.Context) backends.Finding {
+	const check = "uploads"
+	key := e.key + "-u"
+	id, err := e.createUpload(ctx, key)
+	if err != nil {
+		// No upload of our own to find; others may begin some.
+		return warn(check, "no upload can be begun to try their end: %s", why(err))
+	}
+	found, err := e.listsUpload(ctx, key, id)
+	if err != nil {
+		return broken(check, "unfinished uploads cannot be listed", err)
+	}
+	if err := e.abort(ctx, version{key: key, id: id}); err != nil {
+		return broken(check, "unfinished uploads cannot be aborted", err)
+	}
+	if !found {
+		return noErasure(check, "an unfinished upload is not listed by its own name")
+	}
+	if left, err := e.listsUpload(ctx, key, id); err != nil || left {
+		return noErasure(check, "an aborted upload is still listed")
+	}
+	byFolder, err := e.uploadsByFolder(ctx)
+	switch {
+	case err != nil:
+		return broken(check, "unfinished uploads cannot be listed", err)
+	case !byFolder:
+		return warn(check, "unfinished uploads are listed by whole names only: of names that have no object, those may stay unseen (blobd begins none)")
+	}
+	return pass(check, "unfinished uploads are listed and aborted")
+}
+
+func (e exam) listsUpload(ctx context.Context, key, id string) (found bool, err error) {
+	err = e.eachUploadsUnder(ctx, key, exactly(key), func(page []version) error {
+		for _, u := range page {
+			found = found || u.id == id
+		}
+		return nil
+	})
+	return found, err
+}
+
+func (e exam) versioning(ctx context.Context) backends.Finding {
+	const check = "versioning"
+	var out *s3.GetBucketVersioningOutput
+	err := e.do(ctx, func(ctx context.Context) (err error) {
+		out, err = e.client.GetBucketVersioning(ctx, &s3.GetBucketVersioningInput{Bucket: &e.bucket})
+		return err
+	})
+	switch {
+	case err != nil:
+		return warn(check, "cannot tell, so versions are looked for always: %s", why(err))
+	case out.MFADelete == types.MFADeleteStatusEnabled:
+		return noErasure(check, "deleting a version needs a second factor (MFA delete)")
+	case out.Status == "":
+		return pass(check, "off")
+	}
+	return pass(check, "%s", strings.ToLower(string(out.Status)))
+}
+
+func (e exam) lock(ctx context.Context) backends.Finding {
+	const check = "lock"
+	var out *s3.GetObjectLockConfigurationOutput
+	err := e.do(ctx, func(ctx context.Context) (err error) {
+		out, err = e.client.GetObjectLockConfiguration(ctx, &s3.GetObjectLockConfigurationInput{Bucket: &e.bucket})
+		return err
+	})
+	switch {
+	case isUnset(err):
+		return pass(check, "off")
+	case err != nil:
+		return warn(check, "cannot tell: %s", why(err))
+	case out.ObjectLockConfiguration == nil || out.ObjectLockConfiguration.ObjectLockEnabled != types.ObjectLockEnabledEnabled:
+		return pass(check, "off")
+	}
+	if d := defaultRetention(out.ObjectLockConfiguration.Rule); d != "" {
+		return noErasure(check, "every new object is locked (%s)", d)
+	}
+	return warn(check, "objects can be locked, none is by default: an erasure waits for whoever locks one")
+}
+
+func defaultRetention(rule *types.ObjectLockRule) string {
+	if rule == nil || rule.DefaultRetention == nil {
+		return ""
+	}
+	d := rule.DefaultRetention
+	switch {
+	case aws.ToInt32(d.Days) > 0:
+		return fmt.Sprintf("%s, %d days", d.Mode, *d.Days)
+	case aws.ToInt32(d.Years) > 0:
+		return fmt.Sprintf("%s, %d years", d.Mode, *d.Years)
+	}
+	return ""
+}
+
+// isUnset reports that a bucket has no configuration of a kind, or that the
+// server knows no such kind.
+func isUnset(err error) bool {
+	switch codeOf(err) {
+	case "ObjectLockConfigurationNotFoundError", "NoSuchObjectLockConfiguration", "NoSuchLifecycleConfiguration",
+		"ReplicationConfigurationNotFoundError":
+		return true
+	}
+	return isUnknown(err)
+}

@@ -1,0 +1,81 @@
+package evidence
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"golang.org/x/mod/sumdb/tlog"
+
+	"github.com/blobd/blobd"
+	"github.com/blobd/blobd/ledger"
+)
+
+// maxLeafBody is how many bytes of an entry's body its leaf holds. A bundle of
+// the tiled log takes leaves below 64 KiB; a leaf of a longer body holds the
+// body's SHA-256 in its place.
+const maxLeafBody = 60_000
+
+// Leaf is what the log says of one entry, decoded.
+type Leaf struct {
+	Tenant     string           `json:"tenant"` // "": the deployment's own
+	Kind       ledger.EntryKind `json:"kind"`
+	At         time.Time        `json:"at"`
+	Body       json.RawMessage  `json:"body,omitempty"`
+	BodySHA256 string           `json:"bodySha256,omitempty"` // lowercase hex, where the body is too long
+}
+
+// LeafOf returns the bytes whose hash the log holds for an entry: one JSON
+// object with the members tenant, kind, at, and body or bodySha256, in this
+// order and without white space. At is RFC 3339 in UTC; body is the stored body,
+// byte for byte.
+func LeafOf(e ledger.Entry) []byte {
+	tenant, _ := json.Marshal(e.Tenant) // a string always marshals
+	kind, _ := json.Marshal(string(e.Kind))
+	b := fmt.Appendf(nil, `{"tenant":%s,"kind":%s,"at":"%s",`, tenant, kind, e.At.UTC().Format(time.RFC3339Nano))
+	if len(e.Body) <= maxLeafBody && json.Valid(e.Body) {
+		return fmt.Appendf(b, `"body":%s}`, e.Body)
+	}
+	sum := sha256.Sum256(e.Body)
+	return fmt.Appendf(b, `"bodySha256":"%s"}`, hex.EncodeToString(sum[:]))
+}
+
+// ParseLeaf reads what LeafOf wrote; anything else is ErrInvalid. body is the
+// entry's body where the leaf holds its hash only, else nil; the Body of what is
+// returned is the entry's in both cases.
+func ParseLeaf(b, body []byte) (Leaf, error) {
+	var l Leaf
+	if err := json.Unmarshal(b, &l); err != nil {
+		return Leaf{}, errLeaf
+	}
+	if l.Body == nil {
+		l.Body = body
+	} else if body != nil {
+		return Leaf{}, errLeaf
+	}
+	again := LeafOf(ledger.Entry{Tenant: l.Tenant, Kind: l.Kind, At: l.At, Body: l.Body})
+	if string(again) != string(b) {
+		return Leaf{}, errLeaf
+	}
+	return l, nil
+}
+
+var errLeaf = fmt.Errorf("not the leaf of an entry: %w", blobd.ErrInvalid)
+
+// leafHash is the log's hash of an entry, after RFC 6962.
+func leafHash(e ledger.Entry) tlog.Hash { return tlog.RecordHash(LeafOf(e)) }
+
+// objectOf names what an entry is about, so that it can be found: the id of an
+// erasure, or nothing.
+func objectOf(e ledger.Entry) string {
+	if e.Kind != ledger.EntryErasure {
+		return ""
+	}
+	var step ErasureStep
+	if err := json.Unmarshal(e.Body, &step); err != nil {
+		return ""
+	}
+	return step.Erasure
+}

@@ -1,0 +1,139 @@
+package evidence
+
+import (
+	"crypto/ed25519"
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+
+	"golang.org/x/mod/sumdb/tlog"
+
+	"github.com/blobd/blobd"
+	"github.com/blobd/blobd/ledger"
+)
+
+// VerifyCertificate checks a certificate against the log's verifier, with
+// nothing else at hand: its spelling, its signature, the checkpoint's signature,
+// the inclusion of its entry, and that the entry says what the statement says.
+// Any flaw is ErrInvalid.
+func VerifyCertificate(b []byte, verifier string) (Certificate, error) {
+	c, err := ParseCertificate(b)
+	if err != nil {
+		return Certificate{}, err
+	}
+	for _, check := range []func(Certificate, string) error{checkSignature, checkInclusion, checkStatement} {
+		if err := check(c, verifier); err != nil {
+			return Certificate{}, err
+		}
+	}
+	return c, nil
+}
+
+func flaw(format string, args ...any) error {
+	return fmt.Errorf("certificate: %s: %w", fmt.Sprintf(format, args...), blobd.ErrInvalid)
+}
+
+func checkSignature(c Certificate, verifier string) error {
+	verifier = strings.TrimSpace(verifier)
+	if c.Signature.Algorithm != signatureAlgorithm || c.Signature.Key != verifier {
+		return flaw("signed with another key")
+	}
+	public, err := publicKey(verifier)
+	if err != nil {
+		return err
+	}
+	message, err := c.signed()
+	if err != nil {
+		return err
+	}
+	if !ed25519.Verify(public, message, c.Signature.Value) {
+		return flaw("the signature does not verify")
+	}
+	return nil
+}
+
+// ed25519Note is the algorithm's number in front of a verifier's key.
+const ed25519Note = 1
+
+// publicKey takes the key out of a verifier whose own hash fits.
+func publicKey(verifier string) (ed25519.PublicKey, error) {
+	if _, err := ParseVerifier(verifier); err != nil {
+		return nil, err
+	}
+	_, rest, _ := strings.Cut(verifier, "+")
+	_, encoded, _ := strings.Cut(rest, "+")
+	key, err := base64.StdEncoding.Strict().DecodeString(encoded)
+	if err != nil || len(key) != 1+ed25519.PublicKeySize || key[0] != ed25519Note {
+		return nil, flaw("not a verifier with an Ed25519 key")
+	}
+	return key[1:], nil
+}
+
+func checkInclusion(c Certificate, verifier string) error {
+	v, err := ParseVerifier(verifier)
+	if err != nil {
+		return err
+	}
+	checkpoint, err := OpenCheckpoint([]byte(c.Log.Checkpoint), v)
+	if err != nil {
+		return err
+	}
+	proof := make(tlog.RecordProof, len(c.Log.Proof))
+	for i, h := range c.Log.Proof {
+		if len(h) != tlog.HashSize {
+			return flaw("a hash of the proof has %d bytes", len(h))
+		}
+		proof[i] = tlog.Hash(h)
+	}
+	if c.Log.Index < 0 || c.Log.Index >= checkpoint.Size {
+		return flaw("entry %d is not below the checkpoint's %d", c.Log.Index, checkpoint.Size)
+	}
+	if err := tlog.CheckRecord(proof, checkpoint.Size, checkpoint.Root, c.Log.Index, tlog.RecordHash(c.Log.Leaf)); err != nil {
+		return flaw("the proof does not lead to the checkpoint")
+	}
+	if c.Statement.Log != v.Name() {
+		return flaw("the statement names another log")
+	}
+	return nil
+}
+
+// checkStatement compares the statement with the entry that the log holds.
+func checkStatement(c Certificate, _ string) error {
+	leaf, err := ParseLeaf(c.Log.Leaf, c.Log.Body)
+	if err != nil {
+		return err
+	}
+	var step ErasureStep
+	if err := json.Unmarshal(leaf.Body, &step); err != nil {
+		return flaw("the entry is not a step of an erasure")
+	}
+	s := c.Statement
+	for what, agree := range map[string]bool{
+		"type":      s.Type == CertificateType && s.Version == CertificateVersion,
+		"entry":     leaf.Kind == ledger.EntryErasure && step.Step == StepErased,
+		"tenant":    leaf.Tenant == s.Tenant && s.Keys.KEK == s.Tenant,
+		"erasure":   step.Erasure == s.Erasure && s.Erasure != "",
+		"scope":     step.Execution == s.Scope.Execution && slices.Equal(step.Refs, s.Scope.Refs),
+		"time":      leaf.At.Equal(s.ErasedAt),
+		"keys":      step.KeysDestroyed == s.Keys.Destroyed,
+		"objects":   step.ObjectsDeleted == s.Objects.Deleted && step.VersionsDeleted == s.Objects.Versions,
+		"residuals": residualsTold(s.Residuals, step.Residuals),
+	} {
+		if !agree {
+			return flaw("the statement's %s is not what the log's entry says", what)
+		}
+	}
+	return nil
+}
+
+// residualsTold reports whether a statement names each residual of the entry.
+func residualsTold(stated []Residual, told []string) bool {
+	for _, what := range told {
+		if !slices.ContainsFunc(stated, func(r Residual) bool { return r.What == what }) {
+			return false
+		}
+	}
+	return true
+}

@@ -1,0 +1,192 @@
+package postgres
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/blobd/blobd"
+	"github.com/blobd/blobd/ledger"
+)
+
+const fromExecutions = " FROM executions e LEFT JOIN execution_keys k ON k.tag = e.tag "
+
+// Execution implements ledger.Executions.
+func (l *Ledger) Execution(ctx context.Context, tenant string, tag blobd.ExecutionTag) (ledger.Summary, error) {
+	const op = "execution"
+	var s ledger.Summary
+	found := false
+	err := l.readOnly(ctx, "REPEATABLE READ", func(_ context.Context, x *tx) error {
+		s, found = ledger.Summary{Classes: map[string]int64{}}, false
+		x.each(func(r pgx.CollectableRow) (err error) {
+			found = true
+			s.Execution, err = scanExecution(r)
+			return err
+		}, "SELECT "+executionColumns+fromExecutions+"WHERE e.tag = $1 AND e.tenant = $2", tag[:], tenant)
+		x.scan(nil, []any{&s.Steps}, "SELECT count(DISTINCT step_id) FROM parts WHERE execution_tag = $1", tag[:])
+		// What is erased has no live blobs, whatever is left of their rows.
+		x.each(func(r pgx.CollectableRow) error { return addClass(&s, r) }, `SELECT b.class, count(*), min(b.created_at), p.maximum
+			FROM executions e JOIN blobs b ON b.execution_tag = e.tag
+			LEFT JOIN policies p ON p.tenant = e.tenant AND p.class = b.class
+			WHERE e.tag = $1 AND e.state <> 3 AND b.state = 1 GROUP BY b.class, p.maximum`, tag[:])
+		return nil
+	})
+	if err := classifyFound(op, found, classify(op, err)); err != nil {
+		return ledger.Summary{}, err
+	}
+	return s, nil
+}
+
+// addClass takes in the live blobs of one class.
+func addClass(s *ledger.Summary, r pgx.CollectableRow) error {
+	var name string
+	var n int64
+	var first ledger.Blob
+	var maximum *int64
+	if err := r.Scan(&name, &n, moment{&first.CreatedAt}, &maximum); err != nil {
+		return err
+	}
+	s.Classes[name] = n
+	first.Maximum = time.Duration(deref(maximum))
+	s.NextDue = earlier(s.NextDue, first.ExpiresAt())
+	return nil
+}
+
+// earlier returns the earlier of two times of which zero means none.
+func earlier(a, b time.Time) time.Time {
+	if a.IsZero() || !b.IsZero() && b.Before(a) {
+		return b
+	}
+	return a
+}
+
+// filter builds the condition of a listing.
+type filter struct {
+	sql  string
+	args []any
+}
+
+// and adds a condition in which each % stands for the next argument.
+func (f *filter) and(condition string, args ...any) {
+	f.sql += " AND "
+	for _, c := range condition {
+		if c != '%' {
+			f.sql += string(c)
+			continue
+		}
+		f.args = append(f.args, args[0])
+		args = args[1:]
+		f.sql += "$" + strconv.Itoa(len(f.args))
+	}
+}
+
+// ListExecutions implements ledger.Executions.
+func (l *Ledger) ListExecutions(ctx context.Context, q ledger.ExecutionQuery) ([]ledger.Execution, error) {
+	const op = "list executions"
+	if err := checkLimit(op, q.Limit); err != nil {
+		return nil, err
+	}
+	f := filter{"SELECT " + executionColumns + fromExecutions + "WHERE e.tenant = $1", []any{q.Tenant}}
+	if q.Before != (ledger.ExecutionCursor{}) {
+		f.and("(e.created_at, e.tag) < (%, %)", q.Before.CreatedAt.UnixMicro(), q.Before.Tag[:])
+	}
+	if q.State != 0 {
+		f.and("e.state = %", int16(q.State))
+	}
+	if q.Class != "" {
+		f.and(`e.state <> 3 AND EXISTS (SELECT 1 FROM blobs b
+			WHERE b.execution_tag = e.tag AND b.state = 1 AND b.class = %)`, q.Class)
+	}
+	f.args = append(f.args, q.Limit)
+	return list(ctx, l, op, scanExecution,
+		f.sql+" ORDER BY e.created_at DESC, e.tag DESC LIMIT $"+strconv.Itoa(len(f.args)), f.args...)
+}
+
+// Records implements ledger.Executions.
+func (l *Ledger) Records(ctx context.Context, q ledger.RecordQuery) ([]ledger.RecordedPart, error) {
+	const op = "records"
+	if err := checkLimit(op, q.Limit); err != nil {
+		return nil, err
+	}
+	f := filter{"SELECT " + blobColumns + `, m.maximum, p.seq, p.step_id, p.attempt, p.part_index, p.kind, p.status,
+		p.provider, p.model, p.at, p.ref
+		FROM parts p LEFT JOIN executions e ON e.tag = p.execution_tag
+		LEFT JOIN blobs b ON p.status = 1 AND b.execution_tag = p.execution_tag AND b.ref = p.ref
+		LEFT JOIN policies m ON m.tenant = e.tenant AND m.class = b.class
+		WHERE p.execution_tag = $1 AND p.seq > $2`, []any{q.Tag[:], q.After}}
+	if q.StepID != "" {
+		f.and("p.step_id = %", q.StepID)
+	}
+	if q.StepPrefix != "" {
+		f.and("starts_with(p.step_id, %)", q.StepPrefix)
+	}
+	f.args = append(f.args, q.Limit)
+	return list(ctx, l, op, scanPart, f.sql+" ORDER BY p.seq LIMIT $"+strconv.Itoa(len(f.args)), f.args...)
+}
+
+func scanPart(r pgx.CollectableRow) (p ledger.RecordedPart, err error) {
+	var b blobRow
+	var status int16
+	var ref []byte
+	err = r.Scan(append(b.to(), &p.Seq, &p.StepID, &p.Attempt, &p.Index, &p.Kind, &status,
+		&p.Provider, &p.Model, moment{&p.At}, &ref)...)
+	if err != nil {
+		return p, err
+	}
+	if p.Status = ledger.PartStatus(status); p.Status == ledger.PartKept {
+		if err := fixed(p.Ref[:]).ScanBytes(ref); err != nil {
+			return p, err
+		}
+	}
+	p.Blob, err = b.blob()
+	return p, err
+}
+
+// CloseExecution implements ledger.Executions.
+func (l *Ledger) CloseExecution(ctx context.Context, tag blobd.ExecutionTag, reason ledger.CloseReason,
+	at time.Time, e ledger.Entry,
+) (ledger.Record, error) {
+	if reason != ledger.ClosedErasure && reason != ledger.ClosedRestricted {
+		return ledger.Record{}, classify("close execution", fmt.Errorf("reason %d: %w", reason, blobd.ErrInvalid))
+	}
+	move := ledger.Move[ledger.ExecutionState]{From: ledger.ExecutionOpen, To: ledger.ExecutionClosed}
+	r := ledger.Record{Kind: ledger.RecordClose, At: at, Tag: tag, Reason: reason}
+	return l.moveExecution(ctx, "close execution", move, r, e)
+}
+
+// ReopenExecution implements ledger.Executions.
+func (l *Ledger) ReopenExecution(ctx context.Context, tag blobd.ExecutionTag, at time.Time, e ledger.Entry,
+) (ledger.Record, error) {
+	move := ledger.Move[ledger.ExecutionState]{From: ledger.ExecutionClosed, To: ledger.ExecutionOpen}
+	return l.moveExecution(ctx, "reopen execution", move, ledger.Record{Kind: ledger.RecordReopen, At: at, Tag: tag}, e)
+}
+
+func (l *Ledger) moveExecution(ctx context.Context, op string, move ledger.Move[ledger.ExecutionState],
+	r ledger.Record, e ledger.Entry,
+) (ledger.Record, error) {
+	var made ledger.Record
+	err := l.write(ctx, op, func(ctx context.Context, x *tx) error {
+		made = ledger.Record{}
+		var state int16
+		found := false
+		x.scan(&found, []any{&r.Tenant, &state}, "SELECT tenant, state FROM executions WHERE tag = $1 FOR NO KEY UPDATE", r.Tag[:])
+		err := x.flush(ctx)
+		switch {
+		case err != nil || !found:
+			return orNotFound(found, err)
+		case ledger.ExecutionState(state) == ledger.ExecutionErased:
+			return blobd.ErrErased
+		case ledger.ExecutionState(state) != move.From:
+			return fmt.Errorf("the execution's state is %d: %w", state, blobd.ErrConflict)
+		}
+		x.exec("UPDATE executions SET state = $1, reason = $2 WHERE tag = $3", int16(move.To), int16(r.Reason), r.Tag[:])
+		x.append(e)
+		x.move(counts{entries: 1})
+		x.record(&made, r)
+		return nil
+	})
+	return given(made, err)
+}

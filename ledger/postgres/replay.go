@@ -1,0 +1,148 @@
+package postgres
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/blobd/blobd"
+	"github.com/blobd/blobd/ledger"
+)
+
+// Replay implements ledger.Journal. It keeps every put and fence out until it is
+// done: both lock rows of the table that it locks, and neither holds anything
+// that it still waits for.
+func (l *Ledger) Replay(ctx context.Context, rs []ledger.Record) error {
+	return l.write(ctx, "replay", func(ctx context.Context, x *tx) error { return replayAll(ctx, x, rs) })
+}
+
+func replayAll(ctx context.Context, x *tx, rs []ledger.Record) error {
+	x.exec("LOCK TABLE executions IN EXCLUSIVE MODE")
+	x.lockHead()
+	var lost, own []ledger.Record
+	for i, r := range rs {
+		if i > 0 && r.Seq <= rs[i-1].Seq || r.Seq < 1 {
+			return fmt.Errorf("record %d is out of order: %w", r.Seq, blobd.ErrInvalid)
+		}
+		has, gave, err := giveWay(ctx, x, r)
+		if err != nil {
+			return err
+		}
+		if !has {
+			lost = append(lost, r)
+			own = append(own, gave...)
+		}
+	}
+	for _, r := range lost {
+		if err := replay(ctx, x, r); err != nil {
+			return fmt.Errorf("record %d: %w", r.Seq, err)
+		}
+	}
+	return renumber(ctx, x, own)
+}
+
+// giveWay reports whether the ledger has exactly this record. A record of its
+// own that stands in the way and was not published is taken out.
+func giveWay(ctx context.Context, x *tx, r ledger.Record) (has bool, own []ledger.Record, err error) {
+	var row recordRow
+	found, published := false, false
+	x.scan(&found, append(row.to(), &published), "SELECT "+recordColumns+", j.published FROM journal j WHERE j.seq = $1", r.Seq)
+	if err := x.flush(ctx); err != nil || !found {
+		return false, nil, err
+	}
+	has, err = equal(row.get(), r)
+	switch {
+	case err != nil || has:
+		return has, nil, err
+	case published:
+		return false, nil, fmt.Errorf("record %d: the ledger published another one: %w", r.Seq, blobd.ErrConflict)
+	}
+	x.exec("DELETE FROM journal WHERE seq = $1", r.Seq)
+	return false, []ledger.Record{row.get()}, nil
+}
+
+// renumber puts records that gave way behind all others.
+func renumber(ctx context.Context, x *tx, own []ledger.Record) error {
+	for _, r := range own {
+		var made ledger.Record
+		x.record(&made, r)
+		if err := x.flush(ctx); err != nil {
+			return err
+		}
+		if r.ErasureID != "" {
+			x.exec("UPDATE erasures SET record = $1 WHERE id = $2", made.Seq, r.ErasureID)
+		}
+	}
+	return nil
+}
+
+// replay applies a lost record.
+func replay(ctx context.Context, x *tx, r ledger.Record) error {
+	if err := reapply(ctx, x, r); err != nil {
+		return err
+	}
+	// It was read from the journal, so it is published.
+	x.exec(`INSERT INTO journal (seq, kind, at, tenant, tag, refs, reason, erasure_id, token_id, wrap, writes, published)
+		VALUES ($10, $1, $2, $3, $4, $5, $6, $7, $8, $9, $11, TRUE)`, append(recordArgs(r), r.Seq, r.Writes)...)
+	x.exec(`UPDATE deployment SET head = greatest(head, $1), head_entries = (SELECT coalesce(sum(entries), 0) FROM counters)`, r.Seq)
+	// The counter of writes is never behind a record.
+	x.exec(`UPDATE counters SET writes = writes + greatest(0, $1 - (SELECT sum(writes) FROM counters)::bigint) WHERE slot = 0`, r.Writes)
+	return x.flush(ctx)
+}
+
+// reapply makes the change that a record speaks of, as far as this ledger still
+// has what was changed.
+func reapply(ctx context.Context, x *tx, r ledger.Record) error {
+	switch r.Kind {
+	case ledger.RecordMark:
+	case ledger.RecordFence, ledger.RecordErase:
+		return refence(ctx, x, r)
+	case ledger.RecordClose:
+		x.exec("UPDATE executions SET state = 2, reason = $1 WHERE tag = $2 AND state = 1", int16(r.Reason), r.Tag[:])
+	case ledger.RecordReopen:
+		x.exec("UPDATE executions SET state = 1, reason = 0 WHERE tag = $1 AND state = 2", r.Tag[:])
+	case ledger.RecordRevoke:
+		x.exec("UPDATE tokens SET revoked_at = $1 WHERE id = $2 AND tenant = $3 AND revoked_at IS NULL",
+			r.At.UnixMicro(), r.TokenID, r.Tenant)
+	default:
+		return fmt.Errorf("kind %q: %w", r.Kind, blobd.ErrInvalid)
+	}
+	return nil
+}
+
+// refence applies the fence of a record and makes its job again, due at once.
+func refence(ctx context.Context, x *tx, r ledger.Record) error {
+	f := ledger.Fence{
+		ID: r.ErasureID, At: r.At, RunAt: r.At,
+		Scope: ledger.EraseScope{Tenant: r.Tenant, Tag: r.Tag, Refs: r.Refs},
+	}
+	// A record of refs may name none: then its erasure found no row. It must
+	// never be taken for one of the whole execution.
+	ofRefs := r.Kind == ledger.RecordErase
+	if len(r.Refs) > 0 && !ofRefs || f.ID == "" {
+		return fmt.Errorf("%s record of %d refs: %w", r.Kind, len(r.Refs), blobd.ErrInvalid)
+	}
+	sc := newScope(f.Scope, ofRefs)
+	sc.read(x, true)
+	known := false
+	x.each(func(pgx.CollectableRow) error { known = true; return nil }, "SELECT 1 FROM erasures WHERE id = $1", f.ID)
+	if err := x.flush(ctx); err != nil {
+		return err
+	}
+	if err := sc.count(); err != nil {
+		return err
+	}
+	sc.wrap = max(sc.wrap, int64(r.Wrap))
+	moved, err := applyFence(ctx, x, sc, f, true)
+	if err != nil {
+		return err
+	}
+	if moved != (counts{}) {
+		x.move(moved)
+	}
+	if !known {
+		insertErasure(x, sc, f, r.Seq)
+	}
+	return x.flush(ctx)
+}
