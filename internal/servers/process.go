@@ -168,6 +168,9 @@ func (p *Process) signal(s syscall.Signal) {
 	}
 }
 
+// Program is the path of the program that runs.
+func (p *Process) Program() string { return p.command.path }
+
 // Log returns what the process has printed so far.
 func (p *Process) Log() string { return p.log.String() }
 
