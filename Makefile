@@ -6,7 +6,7 @@ SHELL := bash
 DATA ?= .cache/data
 LISTEN ?= 127.0.0.1:8080
 
-.PHONY: help build run demo tools test short check fuzz bench clean
+.PHONY: help build run demo tools test short check fuzz bench clean cluster
 
 help: ## list the targets
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## (.*)/  make \1\t\2/' | expand -t 16
@@ -22,6 +22,9 @@ demo: build ## show put, resolve, null and erase on a throw-away service
 
 test: ## install what the tests need once, then run everything: race, integration, fuzzers
 	scripts/test
+
+cluster: ## run three nodes over PostgreSQL, MinIO and Vault behind a balancer
+	scripts/cluster
 
 tools: ## install what the tests need: staticcheck, and real servers as programs
 	scripts/tools

@@ -41,6 +41,7 @@ var (
 // of the contract tells them apart.
 var (
 	ErrBlobErased     = fmt.Errorf("blob %w", ErrErased)
+	ErrTenantErased   = fmt.Errorf("tenant %w", ErrErased)
 	ErrRestricted     = fmt.Errorf("restricted: %w", ErrClosed)
 	ErrKeyMissing     = fmt.Errorf("key %w", ErrMissing)
 	ErrDigestMismatch = fmt.Errorf("digest mismatch: %w", ErrInvalid)

@@ -68,6 +68,7 @@ func table() []place {
 		{"client", []string{"api/wire"}, []string{"*"}},
 
 		{"cmd/blobd", []string{"..."}, []string{"*"}},
+		{"deploy/ready", nil, nil},
 		{"integration/...", []string{"..."}, []string{"*"}},
 	}
 }

@@ -33,7 +33,7 @@ func (a *API) createTenant(c *call) error {
 }
 
 func tenantOf(t ledger.Tenant) *wire.Tenant {
-	return &wire.Tenant{ID: t.ID, CreatedAt: t.CreatedAt.UTC()}
+	return &wire.Tenant{ID: t.ID, CreatedAt: t.CreatedAt.UTC(), OffboardedAt: timeOrNull(t.FencedAt), ErasureID: t.FencedBy}
 }
 
 // tenant answers GET /v1/tenants/{id}.
@@ -42,11 +42,19 @@ func (a *API) tenant(c *call) error {
 	if blobd.CheckClass(id) != nil {
 		return refuse(wire.CodeInvalid, "id: want [a-z][a-z0-9-]{0,62}")
 	}
-	t, err := a.Store.Tenant(c.r.Context(), id)
+	t, err := a.Store.RefreshTenant(c.r.Context(), id)
 	if err != nil {
 		return err
 	}
-	return c.reply(http.StatusOK, tenantOf(t))
+	out := tenantOf(t)
+	if t.Fenced() {
+		e, err := a.Ledger.Erasure(c.r.Context(), t.ID, t.FencedBy)
+		if err != nil {
+			return err
+		}
+		out.ErasureState = string(e.Stands())
+	}
+	return c.reply(http.StatusOK, out)
 }
 
 // listTenants answers GET /v1/tenants.

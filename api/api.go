@@ -41,12 +41,22 @@ type Core interface {
 	Capture(ctx context.Context, r store.CaptureRequest) ([]store.CapturedPart, error)
 	Erase(ctx context.Context, r store.EraseRequest) (ledger.Erasure, error)
 	PlanErasure(ctx context.Context, r store.EraseRequest) (ledger.Plan, error)
+	SetPolicy(ctx context.Context, p ledger.Policy) (store.PolicyEffect, error)
+	SimulatePolicy(ctx context.Context, p ledger.Policy) (store.PolicyEffect, error)
+	Class(ctx context.Context, tenant, name string) (ledger.Class, error)
+	EndExecution(ctx context.Context, tenant, executionID, actor string) (ledger.Execution, error)
+	StartSweep(ctx context.Context, n store.NewSweep) (ledger.Sweep, error)
+	PlanSweep(ctx context.Context, tenant string) (ledger.Tally, error)
+	ListDebt(ctx context.Context, tenant string, after store.DebtCursor, limit int) ([]store.Debt, *store.DebtCursor, error)
 	Tenant(ctx context.Context, id string) (ledger.Tenant, error)
 	Tag(ctx context.Context, tenant, executionID string) (blobd.ExecutionTag, error)
+	RefreshTenant(ctx context.Context, id string) (ledger.Tenant, error)
+	TenantTag(ctx context.Context, tenant string) (blobd.ExecutionTag, error)
 	CreateTenant(ctx context.Context, id, actor string) (ledger.Tenant, error)
 	CreateToken(ctx context.Context, t store.NewToken) (string, ledger.Token, error)
 	RevokeToken(ctx context.Context, tenant, id, actor string) error
 	RequestKeys(ctx context.Context, tenant, route, key string, body []byte) (ledger.Request, *blobd.Key, error)
+	LastingRequestKeys(ctx context.Context, tenant, route, key string, body []byte) (ledger.Request, *blobd.Key, error)
 	Ready(ctx context.Context) []store.Dependency
 	Serving() error
 	Stats() store.Stats
@@ -69,6 +79,9 @@ type Ledger interface {
 	Erasure(ctx context.Context, tenant, id string) (ledger.Erasure, error)
 	ListErasures(ctx context.Context, q ledger.ErasureQuery) ([]ledger.Erasure, error)
 	ErasedRefs(ctx context.Context, erasureID string) ([]blobd.Ref, error)
+	Classes(ctx context.Context, tenant, after string, limit int) ([]ledger.Class, error)
+	Sweep(ctx context.Context, tenant, id string) (ledger.Sweep, error)
+	ListSweeps(ctx context.Context, q ledger.SweepQuery) ([]ledger.Sweep, error)
 	Stats(ctx context.Context) (ledger.Stats, error)
 	ledger.Requests
 }
@@ -82,6 +95,11 @@ type Config struct {
 	// Evidence and Certifier serve the evidence log; nil: there is none.
 	Evidence  Evidence
 	Certifier Certifier
+	// NextSweep tells when the schedule sweeps a tenant next, zero for never; nil:
+	// there is no schedule.
+	NextSweep func(ctx context.Context, t ledger.Tenant) (time.Time, error)
+	// Retention gives figures for metrics; nil gives none.
+	Retention func() RetentionStats
 	// Keys gives figures for metrics; nil gives none.
 	Keys   func() keys.Stats
 	Now    func() time.Time

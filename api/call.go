@@ -30,6 +30,7 @@ type call struct {
 	executionID string
 	query       [maxQuery]string // values of rt.query, in its order
 	status      int              // of the answer, once it began
+	offboards   bool             // the tenant of the call
 
 	share share // of memory
 	asked int64 // what the share was asked for: it may be cut

@@ -8,6 +8,9 @@ import (
 	"net/http"
 	"strings"
 
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+
 	"github.com/blobd/blobd"
 	"github.com/blobd/blobd/api/wire"
 	"github.com/blobd/blobd/ledger"
@@ -18,6 +21,9 @@ import (
 func (a *API) erase(c *call) error {
 	var q wire.EraseRequest
 	return a.withJSON(c, &q, func(body []byte) error {
+		if err := nullsOfErasure(body); err != nil {
+			return err
+		}
 		r, err := c.eraseRequest(&q)
 		if err != nil {
 			return err
@@ -25,8 +31,32 @@ func (a *API) erase(c *call) error {
 		if q.DryRun {
 			return a.planErasure(c, r)
 		}
+		c.offboards = r.WholeTenant
 		return a.once(c, body, func(ctx context.Context) (outcome, error) { return a.startErasure(ctx, r) })
 	})
+}
+
+// nullsOfErasure refuses a null where its reading as "absent" would erase more
+// than was meant: a list that a client had not filled in would be the whole
+// execution, a dryRun that it had not would be no dry run.
+func nullsOfErasure(body []byte) error {
+	var q struct {
+		Scope  map[string]jsontext.Value `json:"scope"`
+		DryRun jsontext.Value            `json:"dryRun"`
+		Rest   jsontext.Value            `json:",unknown"`
+	}
+	if err := json.Unmarshal(body, &q); err != nil {
+		return refuse(wire.CodeInvalid, "body: not the JSON of the contract")
+	}
+	if q.DryRun.Kind() == 'n' {
+		return refuse(wire.CodeInvalid, "dryRun: must not be null")
+	}
+	for name, v := range q.Scope {
+		if v.Kind() == 'n' {
+			return refuse(wire.CodeInvalid, "scope.%s: must not be null", name)
+		}
+	}
+	return nil
 }
 
 func (a *API) startErasure(ctx context.Context, r store.EraseRequest) (outcome, error) {
@@ -42,7 +72,12 @@ func (a *API) planErasure(c *call, r store.EraseRequest) error {
 	if err != nil {
 		return err
 	}
-	tag, err := a.Store.Tag(c.r.Context(), r.Tenant, r.ExecutionID)
+	var tag blobd.ExecutionTag
+	if r.WholeTenant {
+		tag, err = a.Store.TenantTag(c.r.Context(), r.Tenant)
+	} else {
+		tag, err = a.Store.Tag(c.r.Context(), r.Tenant, r.ExecutionID)
+	}
 	if err != nil {
 		return err
 	}
@@ -75,8 +110,11 @@ func erasureOf(e ledger.Erasure, refs []blobd.Ref) *wire.Erasure {
 	}
 	if e.State != ledger.ErasureErased { // nothing is proved absent before the end
 		out.Progress.Remaining = max(out.Progress.Remaining, e.Plan.Blobs)
+		if e.Scope.WholeTenant { // the plan may not be counted yet
+			out.Progress.Remaining = max(out.Progress.Remaining, 1)
+		}
 	}
-	item := wire.ErasureItem{State: out.State}
+	item := wire.ErasureItem{State: out.State, Tenant: e.Scope.WholeTenant}
 	if e.Scope.ExecutionID != "" {
 		item.ExecutionID = &e.Scope.ExecutionID
 	}

@@ -94,6 +94,7 @@ func meanings() []meaning {
 		{blobd.ErrInvalid, wire.CodeInvalid, "the request is wrong"},
 		{blobd.ErrTooLarge, wire.CodeTooLarge, "a limit was passed"},
 		{blobd.ErrBlobErased, wire.CodeBlobErased, "these bytes were erased in this execution and never come back"},
+		{blobd.ErrTenantErased, wire.CodeExecutionErased, "the tenant was off-boarded and never comes back"},
 		{blobd.ErrErased, wire.CodeExecutionErased, "the execution was erased and never comes back"},
 		{blobd.ErrRestricted, wire.CodeRestricted, "the execution is restricted"},
 		{blobd.ErrClosed, wire.CodeErasurePending, "the execution is closed by an erasure that is not done"},

@@ -139,6 +139,10 @@ func (a *API) evidenceEntries(c *call) error {
 			return errCursor()
 		}
 	}
+	p.limit = min(p.limit, maxEntries)
+	if err := c.hold(c.r.Context(), int64(p.limit)*entryRoom); err != nil {
+		return err
+	}
 	es, err := a.Evidence.Entries(c.r.Context(), from, min(to, from+int64(p.limit)+1))
 	if err != nil {
 		return err
@@ -151,6 +155,13 @@ func (a *API) evidenceEntries(c *call) error {
 	}
 	return c.reply(http.StatusOK, out)
 }
+
+// One page holds at most maxEntries whatever limit asks for: the entry of a large
+// batch of puts names thousands of refs. entryRoom is what one is charged.
+const (
+	maxEntries = 100
+	entryRoom  = 128 << 10
+)
 
 // tlogMax bounds indexes and sizes of the log.
 const tlogMax = 1 << 48

@@ -227,7 +227,7 @@ func TestExecutionMetadata(t *testing.T) {
 	a.want(t, http.StatusOK, "")
 	var got wire.ExecutionSummary
 	a.into(t, &got)
-	if *got.ExecutionID != "a/b" || got.State != "open" || got.Blobs != 2 || got.Bytes != 41 || got.Steps != 2 || got.NextDue != nil ||
+	if *got.ExecutionID != "a/b" || got.State != "open" || got.Blobs != 2 || got.Bytes != 41 || got.Steps != 2 || got.NextDue == nil || !got.NextDue.Equal(got.CreatedAt.AddDate(1, 0, 0)) ||
 		got.Holds == nil || !cmp.Equal(got.Classes, map[string]int64{"reasoning": 1, "notes": 1}) {
 		t.Errorf("execution: %s", a.body)
 	}

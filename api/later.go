@@ -23,7 +23,6 @@ func laterRoutes() []route {
 		}
 	}
 
-	add(runtimeRole, pathExecution+"/end", "POST")
 	add(runtimeRole, pathExecution+"/occurrences", "POST")
 	add(runtimeRole|auditorRole, pathExecution+"/usage", "GET")
 	add(runtimeRole, pathExecution+"/continuation", "PUT", "GET", "DELETE")
@@ -36,18 +35,12 @@ func laterRoutes() []route {
 	add(dpoRole, pathErasure+"/clock", "POST")
 	collection(holdsRole, "/v1/holds", "POST", "DELETE")
 	collection(holdsRole|dpoRole, "/v1/holds", "GET")
-	add(dpoRole, "/v1/policies/{class}", "GET", "PUT", "DELETE")
-	add(dpoRole, "/v1/policies/{class}/simulate", "POST")
 	collection(dpoRole, "/v1/restrictions", "POST", "DELETE")
 	collection(dpoRole, "/v1/suppressions", "GET", "POST", "DELETE")
 	add(dpoRole, "/v1/reports/{report}", "GET")
-	add(dpoRole|operatorRole, "/v1/debt", "GET")
 	collection(dpoRole, "/v1/webhooks", "GET", "POST", "DELETE")
 	add(dpoRole, "/v1/webhooks/{id}/replay", "POST")
-	add(operatorRole, "/v1/sweeps", "POST")
-	collection(operatorRole|dpoRole, "/v1/sweeps", "GET")
 
-	add(adminRole, pathTenant, "DELETE")
 	add(adminRole, pathTenant+"/capture-mode", "PUT")
 
 	add(anyRole, "/console", "GET")

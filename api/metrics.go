@@ -53,6 +53,9 @@ func newMetrics(c Config, mem *memory) *metrics {
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(m.requests, m.seconds, m.inFlight, m.alarms, newStateCollector(c, mem),
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	if c.Retention != nil {
+		registry.MustRegister(newRetentionCollector(c.Retention))
+	}
 	if c.Evidence != nil {
 		registry.MustRegister(newLogCollector(c.Evidence))
 	}

@@ -33,7 +33,9 @@ func nulls(t *testing.T, e *env) map[string][]string {
 	entry := ledger.Entry{Tenant: "default", Kind: ledger.EntryClose, At: e.clock.now(), Body: []byte(`{}`)}
 	_, err = e.ledger.CloseExecution(t.Context(), tag, ledger.ClosedRestricted, e.clock.now(), entry)
 	must(t, err)
-	must(t, e.ledger.SetPolicy(t.Context(), ledger.Policy{Tenant: "default", Class: "short", Maximum: time.Hour}, entry))
+	must(t, e.ledger.SetPolicy(t.Context(), ledger.Policy{
+		Tenant: "default", Class: "short", Existing: true, Rule: ledger.Rule{Maximum: ledger.Period{Time: time.Hour}},
+	}, entry))
 	expired := e.ask("runtime", "POST", "/v1/executions/expired/blobs?class=short", canaryText)
 	var short wire.Stored
 	expired.into(t, &short)

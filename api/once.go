@@ -53,7 +53,11 @@ func (a *API) once(c *call, body []byte, act func(context.Context) (outcome, err
 		c.writeOutcome(o)
 		return nil
 	}
-	request, seal, err := a.Store.RequestKeys(c.r.Context(), c.who.tenant, c.rt.pattern, key, body)
+	requestKeys := a.Store.RequestKeys
+	if c.offboards {
+		requestKeys = a.Store.LastingRequestKeys
+	}
+	request, seal, err := requestKeys(c.r.Context(), c.who.tenant, c.rt.pattern, key, body)
 	if err != nil {
 		return err
 	}

@@ -20,7 +20,7 @@ func TestPutThenResolve(t *testing.T) {
 	first.into(t, &s)
 	sum := sha256.Sum256([]byte(canaryText))
 	if s.Digest != hex.EncodeToString(sum[:]) || s.Size != int64(len(canaryText)) || s.ExecutionID != "run/1" ||
-		s.StepID != "turn:1" || s.Class != "notes" || s.ExpiresAt != nil || !strings.HasPrefix(s.Ref, "sha256:") {
+		s.StepID != "turn:1" || s.Class != "notes" || s.ExpiresAt == nil || !s.ExpiresAt.Equal(s.CreatedAt.AddDate(1, 0, 0)) || !strings.HasPrefix(s.Ref, "sha256:") {
 		t.Fatalf("stored = %+v", s)
 	}
 	if got, want := first.header.Get("Location"), path+"/"+s.Ref; got != want {

@@ -97,7 +97,7 @@ const (
 // have yet.
 func routes() []route {
 	var table []route
-	for _, part := range [][]route{blobRoutes(), recordRoutes(), adminRoutes(), evidenceRoutes(), openRoutes(), laterRoutes()} {
+	for _, part := range [][]route{blobRoutes(), recordRoutes(), adminRoutes(), retentionRoutes(), evidenceRoutes(), openRoutes(), laterRoutes()} {
 		table = append(table, part...)
 	}
 	return table
@@ -210,6 +210,12 @@ func adminRoutes() []route {
 		{
 			method: "GET", path: pathTenant, id: "getTenant", roles: adminRole, deployment: true,
 			about: "one tenant", act: (*API).tenant, answers: []reply{{200, wire.Tenant{}, nil}},
+		},
+		{
+			method: "DELETE", path: pathTenant, id: "offboardTenant", roles: adminRole, deployment: true,
+			about: "off-board a tenant: erase all of it, for ever; 202 once the fence is committed and journalled",
+			query: []param{{"dryRun", "true: count what would be erased, and do nothing"}}, act: (*API).offboardTenant,
+			answers: []reply{{202, wire.Erasure{}, []string{headerLocation}}, {200, wire.DryRun{}, nil}},
 		},
 		{
 			method: "POST", path: pathTokens, id: "createToken", roles: adminRole,

@@ -130,7 +130,8 @@ func readScope(s *wire.Scope, r *store.EraseRequest) (missing string, err error)
 		if !*s.Tenant {
 			return "", refuse(wire.CodeInvalid, "scope.tenant: want true")
 		}
-		return "scope.tenant", nil
+		r.WholeTenant = true
+		return "", nil
 	case !byExecution:
 		return "", refuse(wire.CodeInvalid, "scope.refs: want executionId with them")
 	}

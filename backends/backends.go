@@ -96,6 +96,9 @@ func BlobName(tenantTag string, execution blobd.ExecutionTag, ref blobd.Ref) str
 	return ExecutionPrefix(tenantTag, execution) + ref.Hex()
 }
 
+// TenantPrefix returns the prefix of all objects of one tenant, orphans included.
+func TenantPrefix(tenantTag string) string { return tenantTag + "/" }
+
 // ExecutionPrefix returns the prefix of all objects of one execution, orphans
 // included.
 func ExecutionPrefix(tenantTag string, execution blobd.ExecutionTag) string {

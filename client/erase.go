@@ -111,6 +111,52 @@ func (c *Client) CreateTenant(ctx context.Context, id string) (wire.Tenant, erro
 	return out, nil
 }
 
+// OffboardTenant erases all of a tenant, for ever. When it returns, every read in
+// the tenant is null and every put is refused; WaitOffboarded waits for the rest.
+// A repeat is another erasure that follows the first.
+func (c *Client) OffboardTenant(ctx context.Context, id string) (wire.Erasure, error) {
+	var out wire.Erasure
+	r := request{method: http.MethodDelete, path: "/v1/tenants/" + segment(id), safe: true}
+	if _, err := c.do(ctx, r, &out); err != nil {
+		return out, fmt.Errorf("off-board a tenant: %w", err)
+	}
+	return out, nil
+}
+
+// PlanOffboarding counts what OffboardTenant would erase, and changes nothing.
+func (c *Client) PlanOffboarding(ctx context.Context, id string) (wire.Plan, error) {
+	var out wire.DryRun
+	r := request{method: http.MethodDelete, path: "/v1/tenants/" + segment(id) + "?dryRun=true", safe: true}
+	if _, err := c.do(ctx, r, &out); err != nil {
+		return out.Plan, fmt.Errorf("plan an off-boarding: %w", err)
+	}
+	return out.Plan, nil
+}
+
+// Tenant returns one tenant.
+func (c *Client) Tenant(ctx context.Context, id string) (wire.Tenant, error) {
+	return get[wire.Tenant](ctx, c, "tenant", "/v1/tenants/"+segment(id))
+}
+
+// WaitOffboarded asks until the erasure of an off-boarded tenant has ended, or the
+// store keeps some of its objects: its ErasureState says which. It needs no role
+// in the tenant.
+func (c *Client) WaitOffboarded(ctx context.Context, id string) (wire.Tenant, error) {
+	for {
+		t, err := c.Tenant(ctx, id)
+		if err != nil || t.ErasureState != "running" {
+			return t, err
+		}
+		wait := time.NewTimer(waitPoll)
+		select {
+		case <-ctx.Done():
+			wait.Stop()
+			return t, ctx.Err()
+		case <-wait.C:
+		}
+	}
+}
+
 // Tenants lists tenants, by id.
 func (c *Client) Tenants(ctx context.Context, p Page) (wire.Tenants, error) {
 	return get[wire.Tenants](ctx, c, "tenants", p.path("/v1/tenants"))

@@ -83,10 +83,12 @@ type Tool struct {
 	Version string `json:"version"`
 }
 
-// CertifiedScope is what was erased: an execution, or refs within one.
+// CertifiedScope is what was erased: an execution, refs within one, or the whole
+// tenant.
 type CertifiedScope struct {
-	Execution string   `json:"execution"` // keyed tag, lowercase hex
-	Refs      []string `json:"refs,omitempty"`
+	Execution   string   `json:"execution,omitempty"` // keyed tag, lowercase hex; absent: the whole tenant
+	Refs        []string `json:"refs,omitempty"`
+	WholeTenant bool     `json:"wholeTenant,omitempty"`
 }
 
 // CertifiedPlan counts what the erasure found when it began.
@@ -106,6 +108,9 @@ type ErasedKeys struct {
 	// KEKVersion is the newest version that could open what was dropped; 0: not
 	// recorded.
 	KEKVersion uint32 `json:"kekVersion"`
+	// KEKDestroyedAt is when the KEK was destroyed in every version; absent: it
+	// goes on.
+	KEKDestroyedAt *time.Time `json:"kekDestroyedAt,omitempty"`
 }
 
 // ErasedStore counts what was deleted from the object store.

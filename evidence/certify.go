@@ -131,21 +131,25 @@ func (c Certifier) statement(ctx context.Context, e ledger.Erasure, t told, plan
 	s := Statement{
 		Type: CertificateType, Version: CertificateVersion, Erasure: e.ID, Log: c.Log.origin, Tenant: e.Scope.Tenant,
 		Tool:  Tool{"blobd", c.Version},
-		Scope: CertifiedScope{t.erased.Execution, t.erased.Refs}, Regime: e.Regime,
+		Scope: CertifiedScope{t.erased.Execution, t.erased.Refs, t.erased.WholeTenant}, Regime: e.Regime,
 		ReceivedAt: dated(e.ReceivedAt), DueAt: dated(e.DueAt), FencedAt: t.fencedAt.UTC(), ErasedAt: t.last.At.UTC(),
 		RequestedBy: t.fenced.Actor, ApprovedBy: []string{},
 		Plan: CertifiedPlan{
 			planDigest, e.Plan.Executions, e.Plan.Blobs, e.Plan.Bytes, e.Plan.AlreadyErased, e.Plan.NotFound,
 		},
 		Method:  []string{"key_destroyed", "object_deleted"},
-		Keys:    ErasedKeys{t.erased.KeysDestroyed, e.Scope.Tenant, e.Wrap},
+		Keys:    ErasedKeys{t.erased.KeysDestroyed, e.Scope.Tenant, e.Wrap, t.erased.KEKDestroyedAt},
 		Objects: ErasedStore{t.erased.ObjectsDeleted, t.erased.VersionsDeleted},
 		Verification: []string{
 			"every wrapped key in scope was dropped and the ledger's own files were settled",
 			"every version, marker and unfinished upload in scope was deleted, and a listing after the put margin found none",
 			"every read in scope has been null since fencedAt",
 		},
-		Exceptions: []string{}, Residuals: residuals, Limits: limits(len(t.erased.Refs) > 0),
+		Exceptions: []string{}, Residuals: residuals, Limits: limits(t.erased),
+	}
+	if t.erased.KEKDestroyedAt != nil {
+		s.Method = append(s.Method, "kek_destroyed")
+		s.Verification = append(s.Verification, "the tenant's KEK was destroyed in every version, and the tenant never gets another one")
 	}
 	return s, nil
 }
@@ -163,7 +167,7 @@ const backups = "copies of the ledger made before the erasure, which hold wrappe
 
 func (c Certifier) residuals(ctx context.Context, e ledger.Erasure, step ErasureStep) ([]Residual, error) {
 	out := []Residual{{What: backups}}
-	if c.Horizons != nil && e.Wrap != 0 {
+	if c.Horizons != nil && (e.Wrap != 0 || e.Scope.WholeTenant) {
 		at, reached, err := c.Horizons.Horizon(ctx, e)
 		if err != nil {
 			return nil, fmt.Errorf("certificate: horizon: %w", err)
@@ -177,15 +181,19 @@ func (c Certifier) residuals(ctx context.Context, e ledger.Erasure, step Erasure
 }
 
 // limits are what a certificate does not say.
-func limits(ofRefs bool) []string {
+func limits(step ErasureStep) []string {
+	fence := "the execution's fence"
+	if step.WholeTenant {
+		fence = "the tenant's fence and those of its executions"
+	}
 	out := []string{
 		"It speaks of blobd's ledger, object store and keys, and of nothing that others copied out of them.",
 		"It does not say that all data of a person was erased: only what is in its scope was.",
 		"Digests of erased texts that a runtime keeps in its own log are not blobd's.",
-		"What stays: the execution's fence, tombstones (ref and time), the erasure's own record, and entries of this log with refs, keyed tags and counts.",
+		"What stays: " + fence + ", tombstones (ref and time), the erasure's own record, and entries of this log with refs, keyed tags and counts.",
 		"Snapshots of the key service may hold destroyed KEK versions for as long as they are kept.",
 	}
-	if ofRefs {
+	if len(step.Refs) > 0 {
 		out = append(out, "The keyed tag by which a repeat of an erased text is refused is kept until its execution is erased.")
 	}
 	return out

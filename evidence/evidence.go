@@ -107,13 +107,16 @@ const (
 type ErasureStep struct {
 	Step            string   `json:"step"`
 	Erasure         string   `json:"erasure"`
-	Execution       string   `json:"execution"`
+	Execution       string   `json:"execution,omitempty"` // keyed tag; absent: the whole tenant
 	Refs            []string `json:"refs,omitempty"`
+	WholeTenant     bool     `json:"wholeTenant,omitempty"`
 	Actor           string   `json:"actor"`
 	KeysDestroyed   int64    `json:"keysDestroyed"`
 	ObjectsDeleted  int64    `json:"objectsDeleted"`
 	VersionsDeleted int64    `json:"versionsDeleted"`
 	Residuals       []string `json:"residuals,omitempty"`
+	// KEKDestroyedAt is when a whole tenant's KEK was destroyed in every version.
+	KEKDestroyedAt *time.Time `json:"kekDestroyedAt,omitempty"`
 }
 
 // Erasure is the entry of one step of an erasure.
@@ -122,6 +125,15 @@ func (s Scribe) Erasure(at time.Time, step, erasureID string, execution blobd.Ex
 		Step: step, Erasure: erasureID, Execution: execution.String(), Refs: refStrings(refs), Actor: s.actor(actor),
 		KeysDestroyed: p.KeysDestroyed, ObjectsDeleted: p.ObjectsDeleted, VersionsDeleted: p.VersionsDeleted,
 		Residuals: p.Residuals,
+	})
+}
+
+// Offboarding is the entry of one step of the erasure of the whole tenant.
+func (s Scribe) Offboarding(at time.Time, step, erasureID, actor string, p ledger.Progress) (ledger.Entry, error) {
+	return s.entry(ledger.EntryErasure, at, ErasureStep{
+		Step: step, Erasure: erasureID, WholeTenant: true, Actor: s.actor(actor),
+		KeysDestroyed: p.KeysDestroyed, ObjectsDeleted: p.ObjectsDeleted, VersionsDeleted: p.VersionsDeleted,
+		Residuals: p.Residuals, KEKDestroyedAt: dated(p.KEKDestroyedAt),
 	})
 }
 
@@ -153,15 +165,6 @@ func (s Scribe) Epoch(at time.Time, step string, e ledger.Epoch, actor string) (
 		body.TrimAt = &e.TrimAt
 	}
 	return s.entry(ledger.EntryKeys, at, body)
-}
-
-// Closing is the entry of an execution being closed or reopened.
-func (s Scribe) Closing(at time.Time, act string, execution blobd.ExecutionTag, actor string) (ledger.Entry, error) {
-	return s.entry(ledger.EntryClose, at, struct {
-		Act       string `json:"act"`
-		Execution string `json:"execution"`
-		Actor     string `json:"actor"`
-	}{act, execution.String(), s.actor(actor)})
 }
 
 // Act is an entry about the tenant itself: its making, a token, a policy.

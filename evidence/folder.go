@@ -2,6 +2,7 @@ package evidence
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"io/fs"
 	"path"
@@ -24,7 +25,9 @@ type VerifyOptions struct {
 
 // VerifyFolder checks an exported log without a server: it makes the tree anew
 // out of the leaves and compares it with every tile and with the signed
-// checkpoint. A changed, removed, added or reordered leaf is ErrCorrupt.
+// checkpoint. A changed, removed, added or reordered leaf is ErrCorrupt, and so is
+// a tile that is changed or missing; a checkpoint that does not verify is
+// ErrInvalid.
 func VerifyFolder(dir fs.FS, v note.Verifier, o VerifyOptions) (Checkpoint, error) {
 	c, err := folderCheckpoint(dir, v)
 	if err != nil {
@@ -87,7 +90,7 @@ func (w *walker) walk() (tlog.Hash, error) {
 }
 
 func (w *walker) bundle(t tlog.Tile) error {
-	b, err := fs.ReadFile(w.dir, path.Join(tileFolder, tilePath(t)))
+	b, err := w.read(t)
 	if err != nil {
 		return err
 	}
@@ -113,6 +116,16 @@ func (w *walker) bundle(t tlog.Tile) error {
 		}
 	}
 	return nil
+}
+
+// read returns a tile or bundle that the signed tree has: without it the folder
+// is not that of the tree.
+func (w *walker) read(t tlog.Tile) ([]byte, error) {
+	b, err := fs.ReadFile(w.dir, path.Join(tileFolder, tilePath(t)))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("%s is missing: %w: %w", tilePath(t), blobd.ErrCorrupt, err)
+	}
+	return b, err
 }
 
 // add puts a leaf's hash at the right edge and joins what became whole.
@@ -151,7 +164,7 @@ func (w *walker) keep(n node) error {
 
 func (w *walker) compare(level int, made tileMade) error {
 	t := tlog.Tile{H: tileHeight, L: level, N: made.n, W: len(made.bytes) / tlog.HashSize}
-	b, err := fs.ReadFile(w.dir, path.Join(tileFolder, tilePath(t)))
+	b, err := w.read(t)
 	if err != nil {
 		return err
 	}

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/blobd/blobd"
@@ -30,6 +31,8 @@ type Journal struct {
 	places []backends.Store // the object store first
 	// lenient: the second place may be absent or another's, and is made anew then.
 	lenient bool
+
+	deployment atomic.Pointer[string] // of Join
 
 	mu       sync.Mutex
 	lastMark string // name of the newest mark published here: an older mark tells nothing more
@@ -54,8 +57,9 @@ const flushBatch = 100
 // listPage is how many names one listing asks for.
 const listPage = 1000
 
-// Publish makes one committed record durable in every place. The zero record is
-// nothing to publish.
+// Publish makes one committed record durable in every place. A record that went
+// into a store that is not the deployment's is ErrUnavailable and stays
+// unpublished. The zero record is nothing to publish.
 func (j *Journal) Publish(ctx context.Context, r ledger.Record) error {
 	if r.Seq == 0 {
 		return nil
@@ -69,6 +73,9 @@ func (j *Journal) Publish(ctx context.Context, r ledger.Record) error {
 			return fmt.Errorf("journal: publish %d: %w", r.Seq, err)
 		}
 	}
+	if err := j.ours(ctx); err != nil {
+		return fmt.Errorf("journal: publish %d: %w", r.Seq, err)
+	}
 	if err := j.ledger.Published(ctx, []int64{r.Seq}); err != nil {
 		return fmt.Errorf("journal: publish %d: %w", r.Seq, err)
 	}
@@ -76,6 +83,22 @@ func (j *Journal) Publish(ctx context.Context, r ledger.Record) error {
 		return nil
 	}
 	return j.replaceMark(ctx, name)
+}
+
+// ours asks whether the object store is still that of the deployment that joined.
+func (j *Journal) ours(ctx context.Context) error {
+	id := j.deployment.Load()
+	if id == nil {
+		return nil
+	}
+	object, err := j.places[0].Get(ctx, backends.IdentityName)
+	switch {
+	case err != nil && !errors.Is(err, blobd.ErrNotFound):
+		return err
+	case err != nil || string(object) != *id:
+		return fmt.Errorf("the store is not this deployment's: %w", blobd.ErrUnavailable)
+	}
+	return nil
 }
 
 // replaceMark deletes the mark before this one: only the newest says anything.
@@ -167,33 +190,53 @@ func (j *Journal) unknown(ctx context.Context, place backends.Store, head ledger
 		return nil, err
 	}
 	var records []ledger.Record
-	for {
+	for vanished := 0; ; {
 		page, err := place.List(ctx, backends.JournalPrefix, after, listPage)
 		if err != nil {
 			return nil, fmt.Errorf("journal: list: %w", err)
 		}
-		for _, o := range page {
-			if strings.HasPrefix(o.Name, logPrefix) { // a checkpoint's copy, not a record
-				after = o.Name
-				continue
-			}
-			r, err := read(ctx, place, o.Name)
-			if err != nil {
-				return nil, err
-			}
-			known, err := j.ledger.HasRecord(ctx, r)
-			if err != nil {
-				return nil, fmt.Errorf("journal: compare %d: %w", r.Seq, err)
-			}
-			if !known {
-				records = append(records, r)
-			}
-			after = o.Name
+		found, next, err := j.unknownOf(ctx, place, page)
+		records = append(records, found...)
+		if next != "" {
+			after = next
 		}
-		if len(page) < listPage {
+		switch {
+		case errors.Is(err, blobd.ErrNotFound) && vanished < vanishTries:
+			vanished++ // another node replaced a mark: what it put is listed now
+		case err != nil:
+			return nil, err
+		case len(page) < listPage:
 			return records, nil
 		}
 	}
+}
+
+// vanishTries bounds how often a record may vanish between its listing and its
+// reading.
+const vanishTries = 20
+
+// unknownOf returns what of a page the ledger does not hold, and the last name
+// that it saw to.
+func (j *Journal) unknownOf(ctx context.Context, place backends.Store, page []backends.Object) (records []ledger.Record, last string, err error) {
+	for _, o := range page {
+		if strings.HasPrefix(o.Name, logPrefix) { // a checkpoint's copy, not a record
+			last = o.Name
+			continue
+		}
+		r, err := read(ctx, place, o.Name)
+		if err != nil {
+			return records, last, err
+		}
+		known, err := j.ledger.HasRecord(ctx, r)
+		if err != nil {
+			return records, last, fmt.Errorf("journal: compare %d: %w", r.Seq, err)
+		}
+		if !known {
+			records = append(records, r)
+		}
+		last = o.Name
+	}
+	return records, last, nil
 }
 
 func confirmedHead(ctx context.Context, place backends.Store, head ledger.Record) (string, error) {
@@ -220,6 +263,14 @@ func confirmedHead(ctx context.Context, place backends.Store, head ledger.Record
 // foreign second place is ErrConflict, for it is what tells of a rollback. To
 // move it, copy it.
 func (j *Journal) Join(ctx context.Context, id string) error {
+	if err := j.join(ctx, id); err != nil {
+		return err
+	}
+	j.deployment.Store(&id)
+	return nil
+}
+
+func (j *Journal) join(ctx context.Context, id string) error {
 	remembered, err := content(ctx, j.places[0], backends.SecondPlaceName)
 	if err != nil {
 		return err

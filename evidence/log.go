@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"strings"
-	"sync"
 	"sync/atomic"
 
 	"golang.org/x/mod/sumdb/tlog"
@@ -31,15 +30,17 @@ type Log struct {
 	keys    *keys.Core
 	origin  string
 
-	mu      sync.Mutex // held while a checkpoint is published
-	last    Checkpoint // the newest that was seen published; guarded by mu
-	size    atomic.Int64
+	turn    chan struct{}              // holds one item while nobody publishes
+	last    atomic.Pointer[Checkpoint] // the newest that was seen published; stored by who has the turn
 	stopped atomic.Bool
 }
 
 // NewLog returns the log of a deployment. It starts nothing: see Sequencer.
 func NewLog(l ledger.Sequence, j *Journal, k *keys.Core, deploymentID string) *Log {
-	return &Log{ledger: l, journal: j, keys: k, origin: Origin(deploymentID)}
+	log := &Log{ledger: l, journal: j, keys: k, origin: Origin(deploymentID), turn: make(chan struct{}, 1)}
+	log.last.Store(&Checkpoint{})
+	log.turn <- struct{}{}
+	return log
 }
 
 // LogStats are figures for metrics.
@@ -49,7 +50,7 @@ type LogStats struct {
 }
 
 // Stats returns figures from memory.
-func (l *Log) Stats() LogStats { return LogStats{l.size.Load(), l.stopped.Load()} }
+func (l *Log) Stats() LogStats { return LogStats{l.last.Load().Size, l.stopped.Load()} }
 
 // Verifier returns the log's public key, "name+hash+base64", or ErrNotFound
 // before the first checkpoint.
@@ -65,10 +66,9 @@ func (l *Log) Verifier(ctx context.Context) (string, error) {
 }
 
 // Checkpoint returns the newest checkpoint, published; ErrNotFound: there is
-// none yet.
+// none yet. It waits for a place of the journal only while the newest is not
+// published yet, and no longer than ctx lasts.
 func (l *Log) Checkpoint(ctx context.Context) (Checkpoint, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
 	s, err := l.ledger.LogState(ctx, 0)
 	if err != nil {
 		return Checkpoint{}, fmt.Errorf("evidence: %w", err)
@@ -76,24 +76,48 @@ func (l *Log) Checkpoint(ctx context.Context) (Checkpoint, error) {
 	if s.Size == 0 {
 		return Checkpoint{}, fmt.Errorf("evidence: no checkpoint yet: %w", blobd.ErrNotFound)
 	}
-	if bytes.Equal(s.Checkpoint, l.last.Note) {
-		return l.last, nil
+	if last := l.last.Load(); bytes.Equal(s.Checkpoint, last.Note) {
+		return *last, nil
 	}
-	_, err = l.publish(ctx)
-	return l.last, err
+	if err := l.takeTurn(ctx); err != nil {
+		return Checkpoint{}, err
+	}
+	defer l.giveTurn()
+	if last := l.last.Load(); bytes.Equal(s.Checkpoint, last.Note) { // by who had the turn
+		return *last, nil
+	}
+	if _, err := l.publish(ctx); err != nil {
+		return Checkpoint{}, err
+	}
+	return *l.last.Load(), nil
 }
+
+// takeTurn waits until nobody publishes. A context that ends first is
+// ErrUnavailable.
+func (l *Log) takeTurn(ctx context.Context) error {
+	select {
+	case <-l.turn:
+		return nil
+	case <-ctx.Done():
+		return fmt.Errorf("evidence: another checkpoint is being published: %w: %w", blobd.ErrUnavailable, ctx.Err())
+	}
+}
+
+func (l *Log) giveTurn() { l.turn <- struct{}{} }
 
 // settle compares the log with what was published, and publishes its newest
 // checkpoint where a copy is missing.
 func (l *Log) settle(ctx context.Context) (ledger.LogState, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
+	if err := l.takeTurn(ctx); err != nil {
+		return ledger.LogState{}, err
+	}
+	defer l.giveTurn()
 	return l.publish(ctx)
 }
 
 // publish reads what was published first and the ledger after it: a copy is
 // made after its commit, so the ledger knows of every copy, or lost it. The
-// caller holds mu.
+// caller has the turn.
 func (l *Log) publish(ctx context.Context) (ledger.LogState, error) {
 	copies, err := l.journal.published(ctx)
 	if err != nil {
@@ -127,8 +151,7 @@ func (l *Log) publish(ctx context.Context) (ledger.LogState, error) {
 			return s, err
 		}
 	}
-	l.last = c
-	l.size.Store(c.Size)
+	l.last.Store(&c)
 	return s, nil
 }
 
@@ -185,7 +208,7 @@ const (
 )
 
 // Tile returns what the tiled log has under tile/<path>: "<L>/<N>[.p/<W>]" a tile
-// of hashes, "entries/<N>[.p/<W>]" a bundle of leaves. bundle tells a path of the
+// of hashes, "entries/<N>[.p/<W>]" a bundle of leaves. IsBundle tells a path of the
 // second form. A path that is none, and one past the newest checkpoint, is
 // ErrNotFound.
 func (l *Log) Tile(ctx context.Context, path string) ([]byte, error) {

@@ -2,10 +2,13 @@ package evidence_test
 
 import (
 	"bytes"
+	"context"
 	"encoding/binary"
 	"errors"
 	"fmt"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"pgregory.net/rapid"
 
@@ -230,6 +233,58 @@ func TestOnlyTheNewestCopyIsKept(t *testing.T) {
 	if lost, err := evidence.NewJournal(r.ledger, r.places[0]).Compare(t.Context()); err != nil || len(lost.Records) != 0 {
 		t.Errorf("the journal takes a copy for a record: %v, %v", lost, err)
 	}
+}
+
+// TestAReaderDoesNotWaitForAPlaceThatIsSlow: what was published is told while a
+// place of the journal says nothing, and what is not is waited for no longer than
+// the reader's own time.
+func TestAReaderDoesNotWaitForAPlaceThatIsSlow(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := grown(t, 1)
+		r.clock.add(evidence.SequencerLeaseTime)
+		p := r.process()
+		if _, err := p.Checkpoint(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		r.append(1)
+		held, release := make(chan string), make(chan struct{})
+		r.places[0].OnCall(func(op, _ string) {
+			if op == "list" || op == "put" {
+				held <- op
+				<-release
+			}
+		})
+		stepped := make(chan error, 1)
+		go func() {
+			_, err := p.Step(t.Context())
+			stepped <- err
+		}()
+		read := func() (evidence.Checkpoint, error) {
+			ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+			defer cancel()
+			return p.Checkpoint(ctx)
+		}
+		if op := <-held; op != "list" {
+			t.Fatalf("held at %q", op)
+		}
+		if c, err := read(); err != nil || c.Size != 8 {
+			t.Errorf("while nothing is new: %d, %v", c.Size, err)
+		}
+		for op := "list"; op != "put"; op = <-held {
+			release <- struct{}{}
+		}
+		if _, err := read(); !errors.Is(err, blobd.ErrUnavailable) {
+			t.Errorf("while the newest is on its way: %v, want unavailable", err)
+		}
+		r.places[0].OnCall(nil)
+		close(release)
+		if err := <-stepped; err != nil {
+			t.Error(err)
+		}
+		if c, err := read(); err != nil || c.Size != 9 {
+			t.Errorf("after it: %d, %v", c.Size, err)
+		}
+	})
 }
 
 // TestTiles: the layout of the tiled log, its hashes and its bundles.

@@ -115,6 +115,9 @@ func (p page) statement(s Statement) {
 	p.field("Erasure", s.Erasure)
 	p.field("Tenant", s.Tenant)
 	p.field("Execution (keyed tag)", s.Scope.Execution)
+	if s.Scope.WholeTenant {
+		p.field("Scope", "the whole tenant")
+	}
 	p.field("Refs", strings.Join(s.Scope.Refs, " "))
 	p.field("Regime", s.Regime)
 	p.field("Received", when(s.ReceivedAt))
@@ -133,6 +136,7 @@ func (p page) statement(s Statement) {
 	p.field("Method, per blob", strings.Join(s.Method, ", "))
 	p.field("Keys destroyed", fmt.Sprint(s.Keys.Destroyed))
 	p.field("KEK and version", fmt.Sprintf("%s, %d", s.Keys.KEK, s.Keys.KEKVersion))
+	p.field("KEK destroyed", when(s.Keys.KEKDestroyedAt))
 	p.field("Objects deleted", fmt.Sprint(s.Objects.Deleted))
 	p.field("Versions deleted", fmt.Sprint(s.Objects.Versions))
 	p.field("Exceptions", strings.Join(s.Exceptions, ", "))

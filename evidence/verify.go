@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"golang.org/x/mod/sumdb/tlog"
 
@@ -111,13 +112,14 @@ func checkStatement(c Certificate, _ string) error {
 	}
 	s := c.Statement
 	for what, agree := range map[string]bool{
-		"type":      s.Type == CertificateType && s.Version == CertificateVersion,
-		"entry":     leaf.Kind == ledger.EntryErasure && step.Step == StepErased,
-		"tenant":    leaf.Tenant == s.Tenant && s.Keys.KEK == s.Tenant,
-		"erasure":   step.Erasure == s.Erasure && s.Erasure != "",
-		"scope":     step.Execution == s.Scope.Execution && slices.Equal(step.Refs, s.Scope.Refs),
+		"type":    s.Type == CertificateType && s.Version == CertificateVersion,
+		"entry":   leaf.Kind == ledger.EntryErasure && step.Step == StepErased,
+		"tenant":  leaf.Tenant == s.Tenant && s.Keys.KEK == s.Tenant,
+		"erasure": step.Erasure == s.Erasure && s.Erasure != "",
+		"scope": step.Execution == s.Scope.Execution && slices.Equal(step.Refs, s.Scope.Refs) &&
+			step.WholeTenant == s.Scope.WholeTenant && step.WholeTenant == (step.Execution == ""),
 		"time":      leaf.At.Equal(s.ErasedAt),
-		"keys":      step.KeysDestroyed == s.Keys.Destroyed,
+		"keys":      step.KeysDestroyed == s.Keys.Destroyed && sameTime(step.KEKDestroyedAt, s.Keys.KEKDestroyedAt),
 		"objects":   step.ObjectsDeleted == s.Objects.Deleted && step.VersionsDeleted == s.Objects.Versions,
 		"residuals": residualsTold(s.Residuals, step.Residuals),
 	} {
@@ -127,6 +129,8 @@ func checkStatement(c Certificate, _ string) error {
 	}
 	return nil
 }
+
+func sameTime(a, b *time.Time) bool { return a == b || a != nil && b != nil && a.Equal(*b) }
 
 // residualsTold reports whether a statement names each residual of the entry.
 func residualsTold(stated []Residual, told []string) bool {

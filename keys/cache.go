@@ -114,6 +114,22 @@ func (c *cache[G, M, V]) forget(g G) {
 	c.forgotten.Add(g, now)
 }
 
+// drop wipes every secret that unwanted wants gone.
+func (c *cache[G, M, V]) drop(unwanted func(*V) bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, g := range c.groups.Keys() {
+		found, ok := c.groups.Peek(g)
+		if !ok {
+			continue
+		}
+		found.keep(func(h held[M, V]) bool { return !unwanted(h.secret) })
+		if len(found.held) == 0 {
+			c.groups.Remove(g)
+		}
+	}
+}
+
 func (c *cache[G, M, V]) isForgotten(g G, now time.Time) bool {
 	at, ok := c.forgotten.Peek(g)
 	if !ok {

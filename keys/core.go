@@ -194,23 +194,34 @@ func (c *Core) learnExecution(ctx context.Context, tenant string, tag blobd.Exec
 	return learnt, nil
 }
 
-// Cached returns an execution's keys if they are in memory and in time. It asks
-// nobody.
-func (c *Core) Cached(tag blobd.ExecutionTag, id ID) (ExecutionKeys, bool) {
-	found := c.executions.get(tag, id)
-	if found == nil {
-		return ExecutionKeys{}, false
-	}
-	return found.keys(id), true
-}
-
 // Forget wipes every cached key of an execution, and keeps those that are being
 // unwrapped or adopted from being cached for one CacheTTL. Keys that callers
 // hold are theirs and stay whole.
 func (c *Core) Forget(tag blobd.ExecutionTag) { c.executions.forget(tag) }
 
+// Destroy destroys the tenant's KEK in every version, for ever, and wipes what is
+// cached of its keys here. Repeatable; other processes use what they cached for
+// one CacheTTL at most.
+func (c *Core) Destroy(ctx context.Context, tenant string) error {
+	c.ForgetTenant(tenant)
+	if err := c.ring.Destroy(ctx, tenant); err != nil {
+		return classify("destroy a KEK", err)
+	}
+	c.ForgetTenant(tenant)
+	return nil
+}
+
+// ForgetTenant wipes every cached key of a tenant. Keys that callers hold are
+// theirs and stay whole.
+func (c *Core) ForgetTenant(tenant string) {
+	c.executions.drop(func(e *execution) bool { return e.tenant == tenant })
+	c.indexes.forget(tenant)
+}
+
 // Rewrap wraps an execution's keys anew, under the newest version of the KEK.
 // The keys and what they are bound to stay as they are, and are checked first.
+// The new wrap is unwrapped again before it is returned, since it will overwrite
+// the only other one.
 func (c *Core) Rewrap(ctx context.Context, tenant string, tag blobd.ExecutionTag, id ID, w Wrapped) (Wrapped, error) {
 	return c.rewrap(ctx, "rewrap execution key", tenant, w, sizeExecution, executionBinding(tenant, tag, id))
 }
@@ -224,7 +235,11 @@ func (c *Core) rewrap(ctx context.Context, op, tenant string, w Wrapped, size in
 	if err := checkBound(plaintext, size, bound); err != nil {
 		return Wrapped{}, fmt.Errorf("%s: %w", op, err)
 	}
-	return c.wrap(ctx, op, tenant, plaintext)
+	again, err := c.wrapAndProve(ctx, tenant, [][]byte{plaintext})
+	if err != nil {
+		return Wrapped{}, classify(op, err)
+	}
+	return again[0], nil
 }
 
 func (c *Core) wrap(ctx context.Context, op, tenant string, plaintext []byte) (Wrapped, error) {

@@ -95,3 +95,18 @@ func TestRenewReturnsNothingUnproved(t *testing.T) {
 		f.is(err, blobd.ErrUnavailable)
 	}
 }
+
+// Nor is that of an index key, which has no second wrap either.
+func TestRewrapIndexReturnsNothingUnproved(t *testing.T) {
+	f := setUp(t, keys.Options{})
+	_, wrapped, err := f.core.NewIndex(t.Context(), acme)
+	f.must(err)
+	_, err = f.ring.Rotate(t.Context(), acme)
+	f.must(err)
+	f.ring.Fail("unwrap", 2, faulty.After, blobd.ErrUnavailable)
+	again, err := f.core.RewrapIndex(t.Context(), acme, wrapped)
+	f.is(err, blobd.ErrUnavailable)
+	if again.Ciphertext != nil {
+		t.Error("a wrap came back that was not seen to open")
+	}
+}

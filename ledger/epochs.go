@@ -13,9 +13,11 @@ import (
 //
 // A wrap is a live wrapped key: the tenant's index key, and the key of each
 // execution that is not erased. It is below a version if an older one wrapped it.
+// A fenced tenant has none.
 type Epochs interface {
 	// StartEpoch inserts an epoch that rotates. While another one of the tenant
-	// rotates or re-wraps it is ErrConflict; an unknown tenant is ErrNotFound.
+	// rotates or re-wraps it is ErrConflict; an unknown tenant is ErrNotFound, a
+	// fenced one ErrTenantErased.
 	// The same id again changes nothing and returns the epoch as it stands; with
 	// another tenant it is ErrConflict.
 	StartEpoch(ctx context.Context, n NewEpoch) (Epoch, error)
@@ -54,6 +56,7 @@ const (
 	EpochRewrapping EpochState = 2 // the minimum is raised, wraps are below it
 	EpochWaiting    EpochState = 3 // no wrap is below; old versions go at TrimAt
 	EpochTrimmed    EpochState = 4 // old versions are destroyed: the horizon
+	EpochEnded      EpochState = 5 // its tenant was off-boarded before it was trimmed
 )
 
 // String returns the state's word.
@@ -67,11 +70,15 @@ func (s EpochState) String() string {
 		return "waiting"
 	case EpochTrimmed:
 		return "trimmed"
+	case EpochEnded:
+		return "ended"
 	}
 	return "unknown"
 }
 
-// EpochMoves lists every legal move of an epoch.
+// EpochMoves lists every legal move of an epoch by its worker. The fence of its
+// tenant moves it to EpochEnded from any state but EpochTrimmed, and no lease of
+// it holds from then on.
 func EpochMoves() []Move[EpochState] {
 	return []Move[EpochState]{
 		{0, EpochRotating, "StartEpoch"},

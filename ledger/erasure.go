@@ -8,12 +8,22 @@ import (
 	"github.com/blobd/blobd"
 )
 
-// EraseScope is what an erasure covers: an execution, or refs within one.
+// EraseScope is what an erasure covers: an execution, refs within one, or a whole
+// tenant, which is off-boarded by it.
 type EraseScope struct {
 	Tenant      string
-	Tag         blobd.ExecutionTag
+	Tag         blobd.ExecutionTag // of a whole tenant: the tag that names it in object names
 	ExecutionID string
 	Refs        []blobd.Ref // empty: the whole execution
+	WholeTenant bool        // without ExecutionID and Refs
+}
+
+// Check refuses what no engine takes, as ErrInvalid.
+func (s EraseScope) Check() error {
+	if s.WholeTenant && (s.ExecutionID != "" || len(s.Refs) > 0 || s.Tenant == "") {
+		return fmt.Errorf("a whole tenant, and something within it: %w", blobd.ErrInvalid)
+	}
+	return nil
 }
 
 // Fence asks for the first half of an erasure.
@@ -35,7 +45,12 @@ type Fence struct {
 // Plan counts what a scope holds. Of a whole execution Executions is 1 and Blobs
 // and Bytes are of what is live, or AlreadyErased or NotFound is 1. Of refs each
 // counts once: in Blobs (a row that is erased by it, live or not), AlreadyErased
-// (all, in an erased execution) or NotFound (no row, or collected).
+// (all, in an erased execution) or NotFound (no row, or collected). In a fenced
+// tenant every execution is an erased one, with a row or not.
+//
+// Of a whole tenant Executions counts those that are not erased, and Blobs and
+// Bytes what is live in them; or AlreadyErased is 1. The fence does not count:
+// the figures of its erasure grow with what DropKeys drops.
 type Plan struct {
 	Executions    int64
 	Blobs         int64
@@ -51,6 +66,9 @@ type Progress struct {
 	VersionsDeleted int64
 	Failed          int64
 	Remaining       int64
+	// KEKDestroyedAt is when the KEK of a whole tenant was destroyed in every
+	// version; zero: not yet, or not of a whole tenant.
+	KEKDestroyedAt time.Time
 	// Settled is set once dropped keys are unreadable in the ledger's files.
 	Settled bool
 	// Swept is set once a first deletion of the objects was seen to be complete.
@@ -79,6 +97,7 @@ type Refused struct {
 type details struct {
 	Residuals []string        `json:"residuals,omitempty"`
 	Refused   []refusedDetail `json:"refused,omitempty"`
+	KEK       time.Time       `json:"kekDestroyedAt,omitzero"`
 }
 
 type refusedDetail struct {
@@ -88,9 +107,13 @@ type refusedDetail struct {
 	Until   time.Time `json:"until,omitzero"`
 }
 
-// Details encodes Residuals and Refused for one column; nil where there are none.
+// Details encodes Residuals, Refused and KEKDestroyedAt for one column; nil where
+// there are none.
 func (p Progress) Details() ([]byte, error) {
 	d := details{Residuals: p.Residuals}
+	if !p.KEKDestroyedAt.IsZero() {
+		d.KEK = p.KEKDestroyedAt.UTC()
+	}
 	for _, r := range p.Refused[:min(len(p.Refused), MaxRefused)] {
 		w := refusedDetail{Version: r.Version, Reason: r.Reason, Until: r.Until.UTC()}
 		if r.Ref != (blobd.Ref{}) {
@@ -98,7 +121,7 @@ func (p Progress) Details() ([]byte, error) {
 		}
 		d.Refused = append(d.Refused, w)
 	}
-	if len(d.Residuals) == 0 && len(d.Refused) == 0 {
+	if len(d.Residuals) == 0 && len(d.Refused) == 0 && d.KEK.IsZero() {
 		return nil, nil
 	}
 	return json.Marshal(d)
@@ -113,7 +136,7 @@ func (p *Progress) SetDetails(b []byte) error {
 	if err := json.Unmarshal(b, &d); err != nil {
 		return fmt.Errorf("details of a progress: %w: %w", blobd.ErrCorrupt, err)
 	}
-	p.Residuals = d.Residuals
+	p.Residuals, p.KEKDestroyedAt = d.Residuals, d.KEK
 	for _, w := range d.Refused {
 		r := Refused{Version: w.Version, Reason: w.Reason, Until: w.Until}
 		if w.Ref != "" {
@@ -148,8 +171,8 @@ type Erasure struct {
 	Attempts    int64
 	// Wrap is the newest KEK version under which a backup of this ledger may hold
 	// what was erased: that of the execution's key at the fence; of an execution
-	// erased before, that of its erasures; of one without a row, the tenant's
-	// minimum. A replayed erasure has the larger of its record's and this. The
+	// erased before, that of its erasures; of one without a row and of a whole
+	// tenant, the tenant's minimum. A replayed erasure has the larger of its record's and this. The
 	// first epoch with a later Version makes such backups useless once trimmed.
 	Wrap uint32
 }

@@ -21,6 +21,8 @@ const (
 	EntryTenant   EntryKind = "tenant"   // a tenant was made
 	EntryToken    EntryKind = "token"    // a token was made or revoked
 	EntryKeys     EntryKind = "keys"     // one step of a key epoch
+	EntryEnd      EntryKind = "end"      // an execution ended: a start event
+	EntrySweep    EntryKind = "sweep"    // one batch, or the end, of a sweep
 	EntryRecovery EntryKind = "recovery" // rollback found, replayed, loss accepted
 )
 
@@ -82,6 +84,7 @@ const (
 	RecordClose  RecordKind = "close"  // an execution was closed
 	RecordReopen RecordKind = "reopen" // and opened again
 	RecordRevoke RecordKind = "revoke" // a token was revoked
+	RecordTenant RecordKind = "tenant" // a tenant was off-boarded; Tag names it in object names
 )
 
 // Record is one journal record. The zero record has Seq 0 and means none.
@@ -96,7 +99,7 @@ type Record struct {
 	Reason    CloseReason
 	ErasureID string
 	TokenID   string
-	Wrap      uint32 // of a fence or erased refs: see Erasure.Wrap
+	Wrap      uint32 // of a fence (of a tenant too) or erased refs: see Erasure.Wrap
 	Writes    int64  // blobs ever committed by this ledger, this record included
 }
 

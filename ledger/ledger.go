@@ -27,6 +27,8 @@ import (
 // sees ErrUnavailable from a change does not know whether it happened.
 type Ledger interface {
 	Tenants
+	Policies
+	Sweeps
 	Tokens
 	Blobs
 	Executions
@@ -41,24 +43,21 @@ type Ledger interface {
 	Maintenance
 }
 
-// Tenants holds tenants and their class policies.
+// Tenants holds tenants.
 type Tenants interface {
-	// CreateTenant adds a tenant; an id in use is ErrConflict.
+	// CreateTenant adds a tenant; an id in use is ErrConflict, that of an
+	// off-boarded tenant too, for ever.
 	CreateTenant(ctx context.Context, t Tenant, e Entry) error
 	// Tenant returns one, or ErrNotFound.
 	Tenant(ctx context.Context, id string) (Tenant, error)
 	// ListTenants returns tenants with id > after in byte order.
 	ListTenants(ctx context.Context, after string, limit int) ([]Tenant, error)
-	// SetPolicy replaces the policy of a class. It rewrites no blob: rows keep
-	// start times, and expiry is decided when they are read. An unknown tenant is
-	// ErrNotFound.
-	SetPolicy(ctx context.Context, p Policy, e Entry) error
 }
 
 // Tokens holds hashed API tokens.
 type Tokens interface {
 	// CreateToken adds a token; an id or hash in use is ErrConflict, an unknown
-	// tenant ErrNotFound.
+	// tenant ErrNotFound, a fenced one ErrTenantErased.
 	CreateToken(ctx context.Context, t Token, e Entry) error
 	// TokenByHash returns a token that was not revoked and is not past its end
 	// by the ledger's clock, or ErrNotFound.
@@ -113,6 +112,10 @@ type Erasures interface {
 	// refs that ErasedRefs tells, which may be none. Erasure and record tell the
 	// newest KEK version that can open what was dropped (see Erasure.Wrap), and an
 	// execution that lost refs is marked so, for its next key epoch.
+	//
+	// A whole tenant is fenced by its row: see Tenant.FencedAt and offboard.go. Its
+	// open key epochs end and its index key is dropped. One that is unknown is
+	// ErrNotFound. Every fence in a fenced tenant finds everything erased.
 	Fence(ctx context.Context, f Fence) (Erasure, Record, error)
 	// Plan counts what a fence of this scope would erase, and changes nothing.
 	Plan(ctx context.Context, s EraseScope) (Plan, error)
@@ -137,14 +140,21 @@ type Jobs interface {
 	Postpone(ctx context.Context, l Lease, due time.Time, p Progress, e []Entry) error
 	// Renew extends a lease; a stale one is ErrConflict.
 	Renew(ctx context.Context, l Lease, until time.Time) error
+	// DropKeys drops the wrapped keys of up to limit executions of a whole tenant
+	// that still have theirs, oldest first, takes what was live in them off the
+	// counts, and adds it to the erasure's plan, which it returns. more: some are
+	// left. Any other erasure's fence dropped them: there is nothing to do.
+	DropKeys(ctx context.Context, l Lease, limit int) (p Plan, more bool, err error)
 	// Tombstone turns up to limit rows of the erasure's scope into tombstones
 	// without content facts and subjects, and reports how many rows are left. A
 	// whole execution's tombstones release their repeat tags; refs erased in a
-	// living execution keep theirs. Collected rows are no blobs and stay.
+	// living execution keep theirs. Collected rows are no blobs and stay. Of a whole
+	// tenant no more than limit are counted as left.
 	Tombstone(ctx context.Context, l Lease, limit int) (left int, err error)
 	// Finish moves the job to erased at at. It is ErrConflict when the lease is
-	// stale, when rows are left, or while an earlier erasure of the whole
-	// execution, or of a ref that this one names too, has not finished.
+	// stale, when rows (or, of a whole tenant, keys) are left, or while an earlier
+	// erasure of the whole execution, of its whole tenant, or of a ref that this one
+	// names too, has not finished.
 	Finish(ctx context.Context, l Lease, p Progress, at time.Time, e []Entry) error
 }
 
@@ -167,8 +177,8 @@ type Journal interface {
 	// their own sequence numbers; new records come after them. A record of this
 	// ledger that was never published and has one of their numbers gets a new
 	// one behind them. What is closed, reopened or revoked and has no row any
-	// more is left out; fences and erased refs need no row, and their erasures
-	// run again, due at once. It is all or nothing: ErrInvalid for records out of
+	// more is left out; fences, of tenants too, and erased refs need no row, and
+	// their erasures run again, due at once. It is all or nothing: ErrInvalid for records out of
 	// order or of an unknown kind, ErrConflict where the ledger published another
 	// record under a number.
 	Replay(ctx context.Context, rs []Record) error

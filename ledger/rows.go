@@ -14,19 +14,16 @@ type Tenant struct {
 	// evidence. It lies in clear beside the ids that it hides from others: it
 	// keeps them out of the bucket and the log, not out of the ledger.
 	NameKey []byte
-	// IndexKey keys subject hashes; it is wrapped by the tenant's KEK.
+	// IndexKey keys subject hashes; it is wrapped by the tenant's KEK. A fenced
+	// tenant has none.
 	IndexKey    []byte
 	IndexWrap   uint32 // KEK version that wrapped IndexKey
 	MinimumWrap uint32 // oldest KEK version that a new wrap may carry
-}
-
-// Policy is the retention policy of one class.
-type Policy struct {
-	Tenant string
-	Class  string
-	// Maximum is how long a blob may be kept from its start time; 0 is no
-	// maximum.
-	Maximum time.Duration
+	// FencedAt is when the tenant was off-boarded, FencedBy the id of the erasure
+	// that did it; zero: it was not. NameKey is empty where the row was lost and
+	// only the fence came back, by way of the journal.
+	FencedAt time.Time
+	FencedBy string
 }
 
 // Token is an API token without its secret.
@@ -85,20 +82,14 @@ type Blob struct {
 	Repeat      [32]byte  // zero once released
 	WrappedKey  []byte    // by the execution key; nil once dropped
 	Audience    [][32]byte
-	Maximum     time.Duration // of its class's policy now; 0: none
-}
-
-// ExpiresAt is the end of the blob's maximum period, zero if it has none.
-func (b *Blob) ExpiresAt() time.Time {
-	if b.Maximum == 0 {
-		return time.Time{}
-	}
-	return b.CreatedAt.Add(b.Maximum)
+	// ExpiresAt is the end of its maximum by the policies of now: see EndOf. Zero:
+	// none yet.
+	ExpiresAt time.Time
 }
 
 // Expired reports whether the blob is past its maximum at now.
 func (b *Blob) Expired(now time.Time) bool {
-	return b.Maximum != 0 && !now.Before(b.ExpiresAt())
+	return !b.ExpiresAt.IsZero() && !now.Before(b.ExpiresAt)
 }
 
 // View is one consistent answer of the ledger for one execution.
@@ -113,8 +104,8 @@ type View struct {
 // Capture is one commit of a put or of a model call's parts.
 //
 // Commit checks, in this order, and inserts nothing on an error:
-// an erased execution is ErrErased; a closed one ErrClosed or ErrRestricted; an
-// unknown tenant is ErrNotFound; a new execution whose key is wrapped by a
+// an erased execution is ErrErased; a fenced tenant ErrTenantErased; a closed
+// execution ErrClosed or ErrRestricted; an unknown tenant is ErrNotFound; a new execution whose key is wrapped by a
 // version older than the tenant's minimum is ErrConflict; an execution that has
 // another key than Key is *KeyConflict; a blob whose repeat tag has an erased row
 // is ErrBlobErased (*RefsError with the refs of those rows); a ref in use is

@@ -13,6 +13,7 @@ const (
 	BlobLost       BlobState = 4 // an operator accepted the loss
 	BlobCollected  BlobState = 5 // an orphan object was collected under this ref
 	BlobSuperseded BlobState = 6 // expired, and the same bytes were put again under a new ref
+	BlobExpired    BlobState = 7 // a sweep dropped its key; a tombstone once its class is empty
 )
 
 // ExecutionState is where an execution stands.
@@ -81,6 +82,10 @@ func BlobMoves() []Move[BlobState] {
 		{BlobMissing, BlobErased, "Fence"},
 		{BlobLost, BlobErased, "Fence"},
 		{BlobSuperseded, BlobErased, "Fence"},
+		{BlobExpired, BlobErased, "Fence"},
+		{BlobLive, BlobExpired, "Expire"},
+		{BlobSuperseded, BlobExpired, "Expire"},
+		{BlobLost, BlobExpired, "Expire"},
 		{0, BlobErased, "Replay"},
 		{0, BlobMissing, "EnterMissing"},
 		{BlobMissing, BlobLost, "AcceptLoss"},

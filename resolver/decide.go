@@ -54,7 +54,7 @@ func decide(v ledger.View, b *ledger.Blob, asker *asker) verdict {
 		return nullLost
 	case ledger.BlobMissing:
 		return missing
-	case ledger.BlobSuperseded:
+	case ledger.BlobSuperseded, ledger.BlobExpired:
 		return nullExpired
 	case ledger.BlobCollected:
 		return null

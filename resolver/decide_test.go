@@ -38,7 +38,7 @@ func TestDecideAtTheEdgeOfTheMaximum(t *testing.T) {
 	now := time.Date(2026, 11, 30, 12, 0, 0, 0, time.UTC)
 	v := ledger.View{Now: now, Execution: &ledger.Execution{State: ledger.ExecutionOpen}}
 	for age, want := range map[time.Duration]verdict{time.Hour - 1: live, time.Hour: nullExpired, time.Hour + 1: nullExpired} {
-		b := &ledger.Blob{State: ledger.BlobLive, CreatedAt: now.Add(-age), Maximum: time.Hour}
+		b := &ledger.Blob{State: ledger.BlobLive, ExpiresAt: now.Add(time.Hour - age)}
 		if got := decide(v, b, new(asker)); got != want {
 			t.Errorf("after %v: verdict %d, want %d", age, got, want)
 		}

@@ -48,6 +48,7 @@ func (s *reading) addEvent(ctx context.Context, steps map[string]map[blobd.Ref]b
 	if err != nil {
 		return err
 	}
+	view = fenced(s.tenant, view)
 	row := view.Blobs[0]
 	out.Status = status(decide(view, row, nil))
 	if out.Status != StatusOK {

@@ -1,6 +1,7 @@
 package resolver
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -9,6 +10,7 @@ import (
 	"github.com/blobd/blobd"
 	"github.com/blobd/blobd/evidence"
 	"github.com/blobd/blobd/ledger"
+	"github.com/blobd/blobd/seal"
 )
 
 // Event is what the caller's log says about one model call.
@@ -326,34 +328,53 @@ func (s *reading) open(ctx context.Context) error {
 		}
 		p := &s.answer.Parts[i]
 		text, meta, err := o.Open(ctx, row)
-		switch {
-		case err == nil:
-			p.Text, p.Digest, p.Size = &text, &meta.Digest, &meta.Size
-		case errors.Is(err, blobd.ErrMissing):
-			p.Status, err = s.overtaken(ctx, row.Ref, StatusMissing)
-		case errors.Is(err, blobd.ErrCorrupt):
-			p.Status, err = s.overtaken(ctx, row.Ref, StatusMismatch)
+		if fault(err) != "" {
+			text, meta, p.Status, err = s.again(ctx, row, fault(err))
 		}
 		if err != nil {
 			s.wipe()
 			return err
 		}
+		if p.Status == StatusOK {
+			p.Text, p.Digest, p.Size = &text, &meta.Digest, &meta.Size
+		}
 	}
 	return nil
 }
 
-// overtaken returns what the ledger says by now of a blob that did not open: an
-// erasure may have overtaken this read. If the row is as it was, the blob is at
-// fault.
-func (s *reading) overtaken(ctx context.Context, ref blobd.Ref, fault Status) (Status, error) {
-	view, err := s.ledger.Lookup(ctx, s.tag, []blobd.Ref{ref})
+// fault is the status of a blob that did not open, "" where the error says nothing
+// of the blob.
+func fault(err error) Status {
+	switch {
+	case errors.Is(err, blobd.ErrMissing):
+		return StatusMissing
+	case errors.Is(err, blobd.ErrCorrupt):
+		return StatusMismatch
+	}
+	return ""
+}
+
+// again asks the ledger what it says by now of a blob that did not open. An
+// erasure may have overtaken this read; a key epoch may have wrapped its key anew,
+// and then it is opened once more. If nothing moved, the blob is at fault.
+func (s *reading) again(ctx context.Context, row *ledger.Blob, was Status) (text blobd.Text, meta seal.Metadata, now Status, err error) {
+	view, err := s.ledger.Lookup(ctx, s.tag, []blobd.Ref{row.Ref})
 	if err != nil {
-		return "", err
+		return text, meta, "", err
 	}
-	if now := status(decide(view, view.Blobs[0], nil)); now != StatusOK {
-		return now, nil
+	fresh := view.Blobs[0]
+	if now := status(decide(view, fresh, nil)); now != StatusOK {
+		return text, meta, now, nil
 	}
-	return fault, nil
+	if view.Execution.Key == nil || s.view.Execution.Key == nil ||
+		view.Execution.Key.ID == s.view.Execution.Key.ID && bytes.Equal(fresh.WrappedKey, row.WrappedKey) {
+		return text, meta, was, nil
+	}
+	text, meta, err = s.store.Open(ctx, s.tenant, *view.Execution, fresh)
+	if now := fault(err); now != "" {
+		return text, meta, now, nil
+	}
+	return text, meta, StatusOK, err
 }
 
 // record makes the read durable before any byte leaves.

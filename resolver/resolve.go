@@ -62,7 +62,11 @@ func (r *Resolver) Resolve(ctx context.Context, q Request) (Answer, error) {
 	a, err := r.resolve(ctx, q)
 	if errors.Is(err, blobd.ErrMissing) || errors.Is(err, blobd.ErrCorrupt) {
 		// An erasure may have overtaken this read between the ledger's answer and
-		// the store's: what is null by now is a null and no alarm.
+		// the store's: what is null by now is a null and no alarm. So may the
+		// off-boarding of the tenant, by another node.
+		if _, err := r.store.RefreshTenant(ctx, q.Tenant); err != nil {
+			return Answer{}, fmt.Errorf("resolve: %w", err)
+		}
 		a, err = r.resolve(ctx, q)
 	}
 	if err != nil {
@@ -118,7 +122,16 @@ func (r *Resolver) view(ctx context.Context, q Request) (ledger.Tenant, ledger.V
 		refs[i] = w.Ref
 	}
 	view, err := r.ledger.Lookup(ctx, tag, refs)
-	return t, view, err
+	return t, fenced(t, view), err
+}
+
+// fenced makes an execution without a row read as erased where its tenant was
+// off-boarded; of one with a row the ledger says so.
+func fenced(t ledger.Tenant, v ledger.View) ledger.View {
+	if v.Execution == nil && t.Fenced() {
+		v.Execution = &ledger.Execution{Tenant: t.ID, State: ledger.ExecutionErased, ErasedAt: t.FencedAt}
+	}
+	return v
 }
 
 // judge returns the row to open for every want, nil where the answer is null.

@@ -31,21 +31,11 @@ type EpochOptions struct {
 	Rate int
 	// Schedule starts an epoch of every tenant; nil: epochs are started by hand.
 	Schedule cron.Schedule
+	// Wants picks the epochs to run, if set: others are left to whoever asks for
+	// them next, PollInterval later.
+	Wants func(e ledger.Epoch) bool
 	// Progress is told after each batch of an epoch, if set.
 	Progress func(e ledger.Epoch, done, total int64)
-}
-
-// ParseSchedule reads a schedule in cron's five fields, or a word like @monthly,
-// with CRON_TZ=Zone before it or in UTC. "" is none.
-func ParseSchedule(spec string) (cron.Schedule, error) {
-	if spec == "" {
-		return nil, nil
-	}
-	schedule, err := cron.ParseStandard(spec)
-	if err != nil {
-		return nil, fmt.Errorf("schedule: %w: %w", blobd.ErrInvalid, err)
-	}
-	return schedule, nil
 }
 
 // Epochs runs key epochs, and starts them by the schedule.
@@ -117,6 +107,9 @@ func (e *Epochs) Schedule(ctx context.Context) error {
 		}
 		for _, t := range tenants {
 			after = t.ID
+			if t.Fenced() {
+				continue // off-boarded: its epochs ended
+			}
 			if err := e.schedule(ctx, t); err != nil {
 				return fmt.Errorf("tenant %q: %w", t.ID, err)
 			}
@@ -163,10 +156,22 @@ func (e *Epochs) RunOne(ctx context.Context) (bool, error) {
 	if err != nil {
 		return false, fmt.Errorf("claim an epoch: %w", err)
 	}
+	if e.o.Wants != nil && !e.o.Wants(job.Epoch) {
+		return true, e.leave(ctx, job, now.Add(PollInterval))
+	}
 	if err := e.run(ctx, job); err != nil {
 		return true, e.postpone(ctx, job, err)
 	}
 	return true, nil
+}
+
+// leave gives an epoch back as it was.
+func (e *Epochs) leave(ctx context.Context, job ledger.EpochJob, due time.Time) error {
+	err := e.ledger.MoveEpoch(ctx, job.Lease, ledger.EpochMove{To: job.Epoch.State, Due: due, LastError: job.Epoch.LastError})
+	if errors.Is(err, blobd.ErrConflict) {
+		return nil // another worker has it, or it was finished
+	}
+	return err
 }
 
 // run works on one epoch. A panic is a failure of this epoch and of nothing else.

@@ -37,9 +37,13 @@ type execution struct {
 // that are already stored stay as they are.
 func (s *Store) commit(ctx context.Context, d *draft) error {
 	// A write may not land later than the put margin after it was asked for.
-	ctx, cancel := context.WithTimeout(ctx, min(DependencyTimeout, s.PutMargin))
+	// The last quarter is for what is on its way when the time is over.
+	ctx, cancel := context.WithTimeout(ctx, min(DependencyTimeout, s.PutMargin*3/4))
 	defer cancel()
 	defer d.wipe()
+	if d.tenant.Fenced() {
+		return blobd.ErrTenantErased
+	}
 	for range maxRounds {
 		if err := s.round(ctx, d); !errors.Is(err, errAgain) {
 			return err
@@ -51,7 +55,7 @@ func (s *Store) commit(ctx context.Context, d *draft) error {
 func (s *Store) round(ctx context.Context, d *draft) error {
 	x, view, err := s.read(ctx, d)
 	if err != nil {
-		return s.undo(ctx, d, err)
+		return s.undo(ctx, d, s.unlessOffboarded(ctx, d.tenant.ID, err))
 	}
 	defer x.Wipe()
 	if err := d.judge(view); err != nil {
@@ -60,6 +64,10 @@ func (s *Store) round(ctx context.Context, d *draft) error {
 	if err := s.storeObjects(ctx, d, x); err != nil {
 		_ = s.discard(ctx, d) // no commit was tried: what is stored has no row
 		return err
+	}
+	if err := s.stillOurs(ctx); err != nil {
+		_ = s.discard(ctx, d)
+		return fmt.Errorf("store the objects: %w", err)
 	}
 	c, fresh, err := s.capture(d, x)
 	if err != nil {
@@ -131,6 +139,10 @@ func (s *Store) read(ctx context.Context, d *draft) (execution, ledger.View, err
 	if err != nil {
 		k.Wipe()
 		return execution{}, view, fmt.Errorf("read: %w", err)
+	}
+	if now := view.Execution; now == nil || now.Key == nil || now.Key.ID != e.Key.ID {
+		k.Wipe() // erased, or re-keyed between the two
+		return execution{}, view, errAgain
 	}
 	return execution{k, *e.Key, false}, view, nil
 }
@@ -439,6 +451,10 @@ func (s *Store) discard(ctx context.Context, d *draft) error {
 	return s.eraseOwn(ctx, names)
 }
 
+// ownTime bounds how long an answer waits for the deletion of own objects: what
+// is left then is unreadable, and the collector's.
+const ownTime = 2 * time.Second
+
 // eraseOwn deletes objects that no row names or ever will.
 func (s *Store) eraseOwn(ctx context.Context, names []string) error {
 	if len(names) == 0 {
@@ -447,7 +463,7 @@ func (s *Store) eraseOwn(ctx context.Context, names []string) error {
 	for _, n := range names {
 		s.cache.remove(n)
 	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), DependencyTimeout)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), ownTime)
 	defer cancel()
 	if _, err := s.Objects.Erase(ctx, backends.Scope{Names: names}); err != nil {
 		s.Log.Warn("own objects left to the collector", "objects", len(names), "error", err)

@@ -83,7 +83,7 @@ func (n *node) die() {
 	}
 	for nth := range calls {
 		n.ledger.Fail("", nth+1, ledgerfaulty.Before, errKilled)
-		for _, op := range []string{"wrap", "unwrap", "create", "tenants", "rotate", "status", "trim"} {
+		for _, op := range []string{"wrap", "unwrap", "create", "tenants", "rotate", "status", "trim", "destroy"} {
 			n.keys.Fail(op, nth+1, keysfaulty.Before, errKilled)
 		}
 	}
@@ -240,5 +240,13 @@ func crashes() map[string]func() crash {
 		"revoke a token":                  crashOfRevoke,
 		"create a tenant":                 crashOfTenant,
 		"collect":                         crashOfCollect,
+		"off-board a tenant":              crashOfOffboarding,
+		"off-boarding, first pass":        func() crash { return crashOfOffboardingJob(false) },
+		"off-boarding, last pass":         func() crash { return crashOfOffboardingJob(true) },
+		"start a sweep":                   crashOfSweepStart,
+		"sweep, first pass":               func() crash { return crashOfSweep(false) },
+		"sweep, last pass":                func() crash { return crashOfSweep(true) },
+		"set a policy":                    crashOfPolicy,
+		"end an execution":                crashOfEnd,
 	}
 }

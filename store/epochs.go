@@ -167,13 +167,20 @@ func (w *epochWorker) trimAt(completed time.Time) time.Time {
 	return completed.Add(max(w.o.Horizon, 2*DependencyTimeout))
 }
 
-// trim destroys the old versions, once the horizon is reached. A horizon that was
-// lengthened meanwhile counts; one that was shortened does not: a date was given.
-func (w *epochWorker) trim(ctx context.Context) error {
-	due := w.e.TrimAt
-	if later := w.trimAt(w.e.CompletedAt); later.After(due) {
+// TrimDue is when the old versions of a waiting epoch may be destroyed. A horizon
+// that was lengthened since the epoch completed counts; one that was shortened does
+// not: a date was given.
+func TrimDue(e ledger.Epoch, horizon time.Duration) time.Time {
+	due := e.TrimAt
+	if later := e.CompletedAt.Add(max(horizon, 2*DependencyTimeout)); later.After(due) {
 		due = later
 	}
+	return due
+}
+
+// trim destroys the old versions, once the horizon is reached.
+func (w *epochWorker) trim(ctx context.Context) error {
+	due := TrimDue(w.e, w.o.Horizon)
 	if w.Now().Before(due) {
 		return w.Ledger.MoveEpoch(ctx, w.lease, ledger.EpochMove{To: ledger.EpochWaiting, TrimAt: due, Due: due})
 	}

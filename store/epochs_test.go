@@ -12,6 +12,7 @@ import (
 	"github.com/blobd/blobd/keys"
 	"github.com/blobd/blobd/ledger"
 	ledgerfaulty "github.com/blobd/blobd/ledger/faulty"
+	"github.com/blobd/blobd/resolver"
 	"github.com/blobd/blobd/retention"
 	"github.com/blobd/blobd/store"
 )
@@ -387,5 +388,32 @@ func crashOfEpoch(last bool) crash {
 				t.Error("the repeat was not found")
 			}
 		},
+	}
+}
+
+// TestAnAuditReadAcrossAnEpoch: keys that an epoch changes between the two looks
+// of a read make no blob a mismatch.
+func TestAnAuditReadAcrossAnEpoch(t *testing.T) {
+	n := memParts(t).start(t)
+	stored := n.mustPut(t, run, runText)
+	n.mustErase(t, run, n.mustPut(t, run, "gone").Ref) // so that the epoch gives a new key
+	worker, moved := n.parts.start(t), false
+	n.ledger.OnCall(func(called string) {
+		if called == "records" && !moved {
+			moved = true
+			worker.rotate(t)
+		}
+	})
+	a, err := n.resolver.Read(t.Context(), resolver.ReadRequest{Tenant: tenant, ExecutionID: run, Purpose: "a check"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !moved {
+		t.Fatal("the epoch did not run in between")
+	}
+	for _, p := range a.Parts {
+		if *p.Ref == stored.Ref && (p.Status != resolver.StatusOK || p.Text == nil || string(p.Text.Bytes()) != runText) {
+			t.Errorf("status %s", p.Status)
+		}
 	}
 }

@@ -17,7 +17,8 @@ import (
 // Erase is the first half of an erasure: fence, drop the wrapped keys, insert
 // the job, journal. When it returns, every read in scope is null on every node
 // and every put is refused; the second half (FinishErasure) is a durable job.
-// An execution that was never seen is fenced all the same.
+// An execution that was never seen is fenced all the same. The fence of a whole
+// tenant drops no execution's key yet; see offboard.go.
 //
 // After ErrUnavailable the fence may stand: repeating the request is safe.
 func (s *Store) Erase(ctx context.Context, r EraseRequest) (ledger.Erasure, error) {
@@ -36,9 +37,12 @@ func (s *Store) Erase(ctx context.Context, r EraseRequest) (ledger.Erasure, erro
 	if received.IsZero() {
 		received = now
 	}
-	entry, err := s.scribe(t).Erasure(now, evidence.StepFenced, id.String(), scope.Tag, scope.Refs, r.Actor, ledger.Progress{})
+	entry, err := s.fenceEntry(t, scope, now, id.String(), r.Actor)
 	if err != nil {
 		return ledger.Erasure{}, fmt.Errorf("erase: %w", err)
+	}
+	if scope.WholeTenant {
+		defer s.forgetTenant(t.ID) // the fence may stand, whatever is answered
 	}
 	e, record, err := s.Ledger.Fence(ctx, ledger.Fence{
 		ID: id.String(), Scope: scope, RequestedBy: r.Actor, Reason: r.Reason, LegalBasis: r.LegalBasis,
@@ -48,7 +52,10 @@ func (s *Store) Erase(ctx context.Context, r EraseRequest) (ledger.Erasure, erro
 	if err != nil {
 		return ledger.Erasure{}, fmt.Errorf("erase: %w", err)
 	}
-	if len(scope.Refs) == 0 {
+	switch {
+	case scope.WholeTenant:
+		s.Keys.ForgetTenant(t.ID)
+	case len(scope.Refs) == 0:
 		s.Keys.Forget(scope.Tag)
 	}
 	if err := s.publish(ctx, record); err != nil {
@@ -87,6 +94,9 @@ func (s *Store) eraseScope(ctx context.Context, r EraseRequest) (ledger.Tenant, 
 	t, err := s.Tenant(ctx, r.Tenant)
 	if err != nil {
 		return t, ledger.EraseScope{}, err
+	}
+	if r.WholeTenant {
+		return s.tenantScope(ctx, r)
 	}
 	return t, ledger.EraseScope{
 		Tenant: t.ID, Tag: executionTag(t, r.ExecutionID), ExecutionID: r.ExecutionID, Refs: r.Refs,
@@ -139,6 +149,11 @@ func (w *eraser) run(ctx context.Context) (err error) {
 		w.refs = refs
 	}
 	firstTime := !w.p.Swept
+	if e.Scope.WholeTenant {
+		if err := w.destroyTenant(ctx); err != nil {
+			return err
+		}
+	}
 	if err := w.settle(ctx); err != nil {
 		return err
 	}
@@ -146,7 +161,7 @@ func (w *eraser) run(ctx context.Context) (err error) {
 		return err
 	}
 	w.p.Swept = true
-	if late := e.FencedAt.Add(w.PutMargin); w.Now().Before(late) {
+	if late := w.lastPut().Add(w.PutMargin); w.Now().Before(late) {
 		return w.postpone(ctx, late, firstTime)
 	}
 	if err := w.provedAbsent(ctx); err != nil {
@@ -178,6 +193,9 @@ func (w *eraser) settle(ctx context.Context) error {
 // included, or exact names in batches.
 func (w *eraser) scopes() []backends.Scope {
 	tag := w.job.Erasure.Scope.Tag
+	if w.job.Erasure.Scope.WholeTenant {
+		return []backends.Scope{{Prefix: backends.TenantPrefix(tag.String())}}
+	}
 	if !w.job.Erasure.OfRefs {
 		return []backends.Scope{{Prefix: backends.ExecutionPrefix(w.tenantTag(w.tenant), tag)}}
 	}
@@ -285,5 +303,8 @@ func (w *eraser) postpone(ctx context.Context, due time.Time, firstTime bool) er
 
 func (w *eraser) entry(step string) (ledger.Entry, error) {
 	e := w.job.Erasure
+	if e.Scope.WholeTenant {
+		return w.scribe(w.tenant).Offboarding(w.Now().UTC(), step, e.ID, "", w.p)
+	}
 	return w.scribe(w.tenant).Erasure(w.Now().UTC(), step, e.ID, e.Scope.Tag, w.refs, "", w.p)
 }

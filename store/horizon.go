@@ -28,7 +28,18 @@ func (s *Store) Horizon(ctx context.Context, e ledger.Erasure) (Horizon, error) 
 	if err != nil {
 		return Horizon{}, fmt.Errorf("horizon: %w", err)
 	}
-	return horizonOf(epochs, e.Wrap), nil
+	h := horizonOf(epochs, e.Wrap)
+	if h.Reached {
+		return h, nil
+	}
+	destroyed, err := s.kekDestroyedAt(ctx, e.Scope.Tenant)
+	if err != nil {
+		return Horizon{}, fmt.Errorf("horizon: %w", err)
+	}
+	if !destroyed.IsZero() { // all versions went at once
+		h = Horizon{At: destroyed, Reached: true}
+	}
+	return h, nil
 }
 
 // horizonOf is the earliest time at which an epoch ends every KEK version up to
@@ -73,6 +84,8 @@ type KeyStatus struct {
 	Newest      keys.Version // of the KEK
 	Oldest      keys.Version // that still opens
 	MinimumWrap uint32       // the oldest that a new key may be wrapped by
+	FencedAt    time.Time    // when the tenant was off-boarded; zero: it was not
+	DestroyedAt time.Time    // when its KEK was destroyed then; zero: not yet
 	Epochs      []ledger.Epoch
 	// Erasures, by what older backups of the ledger can do.
 	Closed  int64     // no longer open them
@@ -87,11 +100,17 @@ func (s *Store) KeyStatus(ctx context.Context, tenant string) (KeyStatus, error)
 	if err != nil {
 		return KeyStatus{}, fmt.Errorf("key status: %w", err)
 	}
-	status, err := s.Keys.Ring().Status(ctx, tenant)
+	k := KeyStatus{Tenant: tenant, MinimumWrap: t.MinimumWrap, FencedAt: t.FencedAt}
+	if t.Fenced() {
+		k.DestroyedAt, err = s.kekDestroyedAt(ctx, tenant)
+	} else {
+		var status keys.Status
+		status, err = s.Keys.Ring().Status(ctx, tenant)
+		k.Newest, k.Oldest = status.Newest, status.Oldest
+	}
 	if err != nil {
 		return KeyStatus{}, fmt.Errorf("key status: %w", err)
 	}
-	k := KeyStatus{Tenant: tenant, Newest: status.Newest, Oldest: status.Oldest, MinimumWrap: t.MinimumWrap}
 	if err := s.eachEpoch(ctx, tenant, func(e ledger.Epoch) { k.Epochs = append(k.Epochs, e) }); err != nil {
 		return KeyStatus{}, fmt.Errorf("key status: %w", err)
 	}
@@ -102,7 +121,11 @@ func (s *Store) KeyStatus(ctx context.Context, tenant string) (KeyStatus, error)
 			return KeyStatus{}, fmt.Errorf("key status: %w", err)
 		}
 		for _, e := range page {
-			k.count(horizonOf(k.Epochs, e.Wrap))
+			if h := horizonOf(k.Epochs, e.Wrap); !k.DestroyedAt.IsZero() {
+				k.count(Horizon{At: k.DestroyedAt, Reached: true})
+			} else {
+				k.count(h)
+			}
 			q.Before = ledger.ErasureCursor{FencedAt: e.FencedAt, ID: e.ID}
 		}
 		if len(page) < listPage {

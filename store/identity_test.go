@@ -163,7 +163,8 @@ func TestStoreEmptiedUnderTheService(t *testing.T) {
 			_, err = n.resolve(t.Context(), run, lost.Ref)
 			wantErr(t, err, blobd.ErrUnavailable)
 			n.wantReady(t, "objects", false)
-			n.mustErase(t, "other")
+			_, err = n.erase(t.Context(), "other") // fenced, and not journalled
+			wantErr(t, err, blobd.ErrUnavailable)
 			for range 5 {
 				n.clock.advance(10 * time.Minute)
 				if _, err := n.erasures.RunOne(t.Context()); err != nil {
@@ -198,3 +199,43 @@ func (n *node) wantReady(t *testing.T, name string, want bool) {
 		}
 	}
 }
+
+// TestNothingIsAcknowledgedIntoAnotherStore: while another store answers, puts,
+// repeats, captures and erasures are errors; an erasure that was committed
+// meanwhile is journalled in the right store once it is back.
+func TestNothingIsAcknowledgedIntoAnotherStore(t *testing.T) {
+	p := memParts(t)
+	right := p.objects
+	swapped := &swappedStore{Store: right}
+	p.objects = swapped
+	n := p.start(t)
+	kept := n.mustPut(t, run, runText)
+	before := len(journalRecords(t, right))
+
+	swapped.Store = backendmem.New(p.clock.Now)
+	if err := swapped.Put(t.Context(), backends.IdentityName, []byte("00000000000000000000000000000000")); err != nil {
+		t.Fatal(err)
+	}
+	n.clock.advance(2 * time.Second)
+	_, err := n.putText(t.Context(), run, "another")
+	wantErr(t, err, blobd.ErrUnavailable)
+	_, err = n.putText(t.Context(), run, runText)
+	wantErr(t, err, blobd.ErrUnavailable)
+	_, err = n.captureTexts(t.Context(), run, "third")
+	wantErr(t, err, blobd.ErrUnavailable)
+	_, err = n.erase(t.Context(), "other")
+	wantErr(t, err, blobd.ErrUnavailable)
+
+	swapped.Store = right
+	n.wantText(t, run, kept.Ref, runText)
+	n.mustPut(t, run, "another")
+	n.mustErase(t, "other")
+	if got := len(journalRecords(t, right)); got <= before {
+		t.Errorf("%d records in the right store, %d before the erasure", got, before)
+	}
+	n.runJobs(t)
+	n.verify(t)
+}
+
+// swappedStore is a store that another can be put in the place of.
+type swappedStore struct{ backends.Store }

@@ -89,6 +89,7 @@ type node struct {
 	store    *store.Store
 	resolver *resolver.Resolver
 	erasures *retention.Erasures
+	sweeps   *retention.Sweeps
 	journal  *evidence.Journal
 }
 
@@ -110,6 +111,7 @@ func (p *parts) boot() *node {
 	})
 	n.resolver = resolver.New(n.store, n.ledger, resolver.Options{Now: p.clock.Now, Random: rand.Reader, Log: log})
 	n.erasures = retention.NewErasures(n.store, n.ledger, "node", p.clock.Now, log)
+	n.sweeps = retention.NewSweeps(n.store, n.ledger, "node", retention.SweepOptions{Breaker: store.Breaker{Percent: 50, Never: 100}}, p.clock.Now, log)
 	return n
 }
 

@@ -58,7 +58,7 @@ func TestRandomHistories(t *testing.T) {
 		}
 		rt.Repeat(map[string]func(*rapid.T){
 			"put": m.put, "put ": m.put, "capture": m.capture, "resolve": m.resolve, "resolve elsewhere": m.elsewhere,
-			"erase": m.erase, "erase a ref": m.eraseRef, "job": m.job, "restart": m.restart, "fault": m.fault,
+			"erase": m.erase, "off-board": m.offboard, "erase a ref": m.eraseRef, "job": m.job, "restart": m.restart, "fault": m.fault,
 		})
 		m.settle(rt)
 	})
@@ -178,6 +178,16 @@ func (m *model) eraseRef(rt *rapid.T) {
 	x.erased = erasedAfter(rt, x.erased, err)
 }
 
+func (m *model) offboard(rt *rapid.T) {
+	if rapid.IntRange(0, 9).Draw(rt, "rarely") > 0 {
+		return
+	}
+	_, err := m.node.store.Erase(m.t.Context(), store.EraseRequest{Tenant: tenant, WholeTenant: true, Reason: "leaves"})
+	for _, r := range m.runs {
+		r.erased = erasedAfter(rt, r.erased, err)
+	}
+}
+
 func erasedAfter(rt *rapid.T, before certainty, err error) certainty {
 	switch {
 	case err == nil:
@@ -208,7 +218,7 @@ func (m *model) fault(rt *rapid.T) {
 	c := rapid.SampledFrom([]call{
 		{"ledger", "commit", 1}, {"ledger", "lookuprepeats", 1}, {"ledger", "lookup", 1}, {"ledger", "fence", 1},
 		{"ledger", "claim", 1}, {"ledger", "tombstone", 1}, {"ledger", "finish", 1}, {"ledger", "postpone", 1},
-		{"ledger", "settle", 1}, {"ledger", "published", 1}, {"keys", "wrap", 1}, {"keys", "unwrap", 1},
+		{"ledger", "settle", 1}, {"ledger", "published", 1}, {"ledger", "dropkeys", 1}, {"keys", "destroy", 1}, {"keys", "wrap", 1}, {"keys", "unwrap", 1},
 		{"objects", "put", 1}, {"objects", "get", 1}, {"objects", "erase", 1}, {"objects", "residue", 1},
 		{"objects", "put", 2}, {"second place", "put", 1},
 	}).Draw(rt, "call")

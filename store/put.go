@@ -114,7 +114,7 @@ func (s *Store) newDraft(ctx context.Context, a Attempt, subjects []string, audi
 		return nil, err
 	}
 	d := &draft{tenant: t, tag: executionTag(t, a.ExecutionID), attempt: a, audience: audienceTags(t, audience)}
-	if len(subjects) == 0 {
+	if len(subjects) == 0 || t.Fenced() { // commit refuses
 		return d, nil
 	}
 	index, err := s.indexKey(ctx, t)
@@ -166,7 +166,7 @@ func (d *draft) captured() []CapturedPart {
 func (t *text) stored() Stored {
 	return Stored{
 		Ref: t.row.Ref, Digest: t.digest, Size: t.row.Size, StepID: t.row.StepID, Class: t.row.Class,
-		CreatedAt: t.row.CreatedAt, ExpiresAt: t.row.ExpiresAt(), Created: t.fresh,
+		CreatedAt: t.row.CreatedAt, ExpiresAt: t.row.ExpiresAt, Created: t.fresh,
 	}
 }
 

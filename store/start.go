@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"strings"
+	"time"
 
 	"github.com/blobd/blobd"
 	"github.com/blobd/blobd/backends"
@@ -21,7 +22,8 @@ import (
 // ErrConflict, and nothing is served. An empty ledger that faces a store or a
 // key service in use: likewise. A ledger behind its journal was rolled back: it
 // is replayed first, and what the store holds without a row is entered as
-// missing. Start may be called again after an error.
+// missing. Any number of nodes may start at once over one ledger. Start may be
+// called again after an error, and is to be after Watch returned nil.
 func (s *Store) Start(ctx context.Context) error {
 	if err := s.start(ctx); err != nil {
 		err = fmt.Errorf("start: %w", err)
@@ -33,6 +35,10 @@ func (s *Store) Start(ctx context.Context) error {
 }
 
 func (s *Store) start(ctx context.Context) error {
+	timeline, err := s.timeline(ctx) // before what is compared on it
+	if err != nil {
+		return err
+	}
 	id, err := s.identify(ctx)
 	if err != nil {
 		return err
@@ -40,9 +46,10 @@ func (s *Store) start(ctx context.Context) error {
 	if err := s.Journal.Join(ctx, id.ID); err != nil {
 		return err
 	}
-	if err := s.catchUp(ctx, id.Recovery); err != nil {
+	if err := s.catchUp(ctx, id); err != nil {
 		return err
 	}
+	s.trust(timeline)
 	if err := s.keysAreOurs(ctx); err != nil {
 		return err
 	}
@@ -56,18 +63,19 @@ func (s *Store) start(ctx context.Context) error {
 // cannot is another deployment's, or lost its keys: what it would wrap now could
 // never be opened with the right one.
 func (s *Store) keysAreOurs(ctx context.Context) error {
-	tenants, err := s.Ledger.ListTenants(ctx, "", keyProbes)
-	if err != nil {
-		return fmt.Errorf("list the tenants: %w", err)
-	}
-	for _, t := range tenants {
+	probed := 0
+	return s.eachTenant(ctx, func(t ledger.Tenant) error {
+		if t.Fenced() || probed == keyProbes { // the ledger says that its KEK may be destroyed
+			return nil
+		}
+		probed++
 		index, err := s.indexKey(ctx, t)
 		if err != nil {
 			return fmt.Errorf("the key service does not have the keys of tenant %q (another deployment's, or this ledger is from before a trim): %w", t.ID, err)
 		}
 		index.Wipe()
-	}
-	return nil
+		return nil
+	})
 }
 
 // keyProbes bounds how many tenants a start asks the key service for.
@@ -113,6 +121,9 @@ func (s *Store) ours(ctx context.Context) error {
 		return nil // not started: an offline look
 	}
 	object, err := s.Objects.Get(ctx, backends.IdentityName)
+	if err != nil || string(object) != *id {
+		s.oursAt.Store(0)
+	}
 	switch {
 	case errors.Is(err, blobd.ErrNotFound):
 		return fmt.Errorf("the store lost its identity object, so it is the wrong one or was emptied: %w", blobd.ErrUnavailable)
@@ -138,13 +149,54 @@ func (s *Store) sameDeployment(ctx context.Context, id ledger.Identity) error {
 		return nil
 	case absent:
 		if err := s.nothingInUse(ctx); err != nil {
-			return err
+			return s.unlessJoined(ctx, id, err)
 		}
 		if err := s.Objects.Put(ctx, backends.IdentityName, []byte(id.ID)); err != nil {
 			return err
 		}
 	}
 	return s.Ledger.ConfirmIdentity(ctx)
+}
+
+// unlessJoined drops the finding that store or keys are in use where a node that
+// started at the same moment began to use them: the identity object is the first
+// that a deployment puts.
+func (s *Store) unlessJoined(ctx context.Context, id ledger.Identity, inUse error) error {
+	object, err := s.Objects.Get(ctx, backends.IdentityName)
+	if err != nil || string(object) != id.ID {
+		return inUse
+	}
+	return s.Ledger.ConfirmIdentity(ctx)
+}
+
+// oursAge bounds how old the knowledge that the store is ours may be when a put
+// is acknowledged. Asking for each would be a request more for each.
+const oursAge = time.Second
+
+// stillOurs is ours, asked at most once in oursAge, by one for all who wait.
+func (s *Store) stillOurs(ctx context.Context) error {
+	fresh := func() bool {
+		age := s.Now().UnixNano() - s.oursAt.Load()
+		return age >= 0 && age < int64(oursAge)
+	}
+	if fresh() {
+		return nil
+	}
+	select {
+	case s.asking <- struct{}{}:
+		defer func() { <-s.asking }()
+	case <-ctx.Done():
+		return fmt.Errorf("identity: %w: %w", blobd.ErrUnavailable, ctx.Err())
+	}
+	if fresh() {
+		return nil
+	}
+	now := s.Now()
+	if err := s.ours(ctx); err != nil {
+		return err
+	}
+	s.oursAt.Store(now.UnixNano())
+	return nil
 }
 
 // nothingInUse refuses to pair a new ledger with a store or keys that another
@@ -168,11 +220,12 @@ func (s *Store) nothingInUse(ctx context.Context) error {
 }
 
 // catchUp replays what the journal knows and the ledger forgot.
-func (s *Store) catchUp(ctx context.Context, was ledger.RecoveryState) error {
+func (s *Store) catchUp(ctx context.Context, id ledger.Identity) error {
 	lost, err := s.Journal.Compare(ctx)
 	if err != nil {
 		return fmt.Errorf("recovery: %w", err)
 	}
+	was := id.Recovery
 	behind := was == ledger.RecoveryReplay || was == ledger.RecoveryReplayGap
 	if len(lost.Records) == 0 && !behind {
 		return nil
@@ -206,6 +259,13 @@ func (s *Store) catchUp(ctx context.Context, was ledger.RecoveryState) error {
 	if forgotten { // its executions have tags that nobody can make again
 		after = ledger.RecoveryGap
 	}
+	// Another node that recovers too may have seen a gap that this one cannot see.
+	switch now, err := s.Ledger.Identity(ctx, id.ID); {
+	case err != nil:
+		return fmt.Errorf("recovery: %w", err)
+	case now.Recovery == ledger.RecoveryGap, now.Recovery == ledger.RecoveryReplayGap:
+		after = ledger.RecoveryGap
+	}
 	s.Log.Error("the journal was replayed", "missing", missing, "gap", after == ledger.RecoveryGap)
 	return s.recoveryStep(ctx, after, "replayed", len(lost.Records), missing)
 }
@@ -225,10 +285,15 @@ func (s *Store) recoveryStep(ctx context.Context, state ledger.RecoveryState, ac
 // missing: an error, not a null, until an operator accepts the loss.
 func (s *Store) enterRowless(ctx context.Context) (int, error) {
 	entered := 0
-	err := s.eachPage(ctx, func(page []backends.Object) error {
+	tenants, err := s.tenantTags(ctx)
+	if err != nil {
+		return 0, err
+	}
+	err = s.eachPage(ctx, func(page []backends.Object) error {
 		var rowless []ledger.Position
 		for _, o := range page {
-			if p, ok := backends.ParseBlobName(o.Name); ok {
+			p, ok := backends.ParseBlobName(o.Name)
+			if ok && !tenants[p.TenantTag].Fenced() { // else its erasure deletes it
 				rowless = append(rowless, ledger.Position{Tag: p.Execution, Ref: p.Ref})
 			}
 		}
@@ -245,19 +310,9 @@ func (s *Store) enterRowless(ctx context.Context) (int, error) {
 // forgottenTenants reports whether the store holds objects of a tenant that the
 // ledger does not know. It asks for one name of each tenant.
 func (s *Store) forgottenTenants(ctx context.Context) (bool, error) {
-	known := make(map[string]bool)
-	for after := ""; ; {
-		page, err := s.Ledger.ListTenants(ctx, after, listPage)
-		if err != nil {
-			return false, fmt.Errorf("list the tenants: %w", err)
-		}
-		for _, t := range page {
-			known[s.tenantTag(t)] = true
-			after = t.ID
-		}
-		if len(page) < listPage {
-			break
-		}
+	known, err := s.tenantTags(ctx)
+	if err != nil {
+		return false, err
 	}
 	for after := ""; ; {
 		first, err := s.Objects.List(ctx, "", after, 1)
@@ -268,7 +323,7 @@ func (s *Store) forgottenTenants(ctx context.Context) (bool, error) {
 			return false, nil
 		}
 		name := first[0].Name
-		if p, ok := backends.ParseBlobName(name); ok && !known[p.TenantTag] {
+		if p, ok := backends.ParseBlobName(name); ok && known[p.TenantTag].ID == "" {
 			return true, nil
 		}
 		folder, _, _ := strings.Cut(name, "/")

@@ -7,6 +7,7 @@ import (
 
 	"github.com/blobd/blobd"
 	"github.com/blobd/blobd/backends"
+	backendfaulty "github.com/blobd/blobd/backends/faulty"
 	"github.com/blobd/blobd/ledger"
 	"github.com/blobd/blobd/resolver"
 	"github.com/blobd/blobd/store"
@@ -98,10 +99,35 @@ func statesAndAnswers() []answers {
 			state: "past its maximum",
 			make: func(t *testing.T, s *scene) {
 				e := ledger.Entry{Tenant: tenant, Kind: ledger.EntryPolicy, At: s.clock.Now(), Body: []byte(`{}`)}
-				if err := s.parts.ledger.SetPolicy(t.Context(), ledger.Policy{Tenant: tenant, Class: reason, Maximum: time.Hour}, e); err != nil {
+				if err := s.parts.ledger.SetPolicy(t.Context(), ledger.Policy{
+					Tenant: tenant, Class: reason, Existing: true, Rule: ledger.Rule{Maximum: ledger.Period{Time: time.Hour}},
+				}, e); err != nil {
 					t.Fatal(err)
 				}
 				s.clock.advance(time.Hour)
+			},
+			resolve: isNull, read: resolver.StatusExpired, records: resolver.StatusExpired, put: newRef, capture: newRef, besideNull: true,
+		},
+		{
+			state: "swept, its object not gone yet",
+			make: func(t *testing.T, s *scene) {
+				s.setMaximum(t, time.Hour)
+				s.clock.advance(time.Hour)
+				s.startSweep(t)
+				s.objects.Fail("erase", 0, backendfaulty.Before, errDown)
+				if _, err := s.sweeps.RunOne(t.Context()); err != nil {
+					t.Fatal(err)
+				}
+				s.restart(t)
+			},
+			resolve: isNull, read: resolver.StatusExpired, records: resolver.StatusExpired, put: newRef, capture: newRef, besideNull: true,
+		},
+		{
+			state: "swept",
+			make: func(t *testing.T, s *scene) {
+				s.setMaximum(t, time.Hour)
+				s.clock.advance(time.Hour)
+				s.sweep(t)
 			},
 			resolve: isNull, read: resolver.StatusExpired, records: resolver.StatusExpired, put: newRef, capture: newRef, besideNull: true,
 		},

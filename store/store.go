@@ -66,6 +66,9 @@ type Store struct {
 
 	ready     atomic.Pointer[notReady] // nil once Start succeeded
 	identity  atomic.Pointer[string]   // the deployment's id, once it was checked
+	oursAt    atomic.Int64             // when the store was last asked and was ours, nanoseconds; 0: ask
+	asking    chan struct{}            // holds one: whoever asks
+	compared  atomic.Pointer[string]   // the ledger's timeline when the journal was compared
 	restoring nameLocks                // by object name
 	stats     counters
 }
@@ -77,7 +80,7 @@ var errStarting = fmt.Errorf("starting: %w", blobd.ErrUnavailable)
 
 // New builds a store. It does nothing until Start.
 func New(c Config) *Store {
-	s := &Store{Config: c, cache: newSealedCache(c.CacheBytes), tenants: make(map[string]ledger.Tenant), tags: make(map[string]string)}
+	s := &Store{Config: c, cache: newSealedCache(c.CacheBytes), tenants: make(map[string]ledger.Tenant), tags: make(map[string]string), asking: make(chan struct{}, 1)}
 	s.ready.Store(&notReady{errStarting})
 	return s
 }

@@ -45,7 +45,11 @@ func (s *Store) newTenant(ctx context.Context, id, actor string) (ledger.Tenant,
 	if err := s.neverHeld(ctx, id); err != nil {
 		return ledger.Tenant{}, err
 	}
-	if err := s.Keys.Ring().Create(ctx, id); err != nil {
+	err := s.Keys.Ring().Create(ctx, id)
+	if errors.Is(err, blobd.ErrErased) { // off-boarded, and no row tells of it any more
+		err = fmt.Errorf("%w: %w", blobd.ErrTenantErased, err)
+	}
+	if err != nil {
 		return ledger.Tenant{}, err
 	}
 	index, wrapped, err := s.Keys.NewIndex(ctx, id)
@@ -89,6 +93,9 @@ func (s *Store) neverHeld(ctx context.Context, id string) error {
 // another node, may have wrapped it anew since the row was read, and trimmed what
 // wrapped it before: then the ledger says how it is wrapped now.
 func (s *Store) indexKey(ctx context.Context, t ledger.Tenant) (*blobd.Key, error) {
+	if t.Fenced() {
+		return nil, blobd.ErrTenantErased
+	}
 	index, err := s.Keys.Index(ctx, t.ID, wrappedIndex(t))
 	if !errors.Is(err, blobd.ErrKeyMissing) {
 		return index, err
@@ -98,6 +105,8 @@ func (s *Store) indexKey(ctx context.Context, t ledger.Tenant) (*blobd.Key, erro
 	switch {
 	case readErr != nil:
 		return nil, readErr
+	case now.Fenced():
+		return nil, blobd.ErrTenantErased
 	case now.IndexWrap == t.IndexWrap:
 		return nil, err
 	}
@@ -140,7 +149,7 @@ func (s *Store) CreateToken(ctx context.Context, n NewToken) (string, ledger.Tok
 // DraftToken makes a token without adding it: for a caller that must write the
 // token down before its hash is committed. AddToken adds it.
 func (s *Store) DraftToken(ctx context.Context, n NewToken) (string, ledger.Token, error) {
-	if _, err := s.Tenant(ctx, n.Tenant); err != nil {
+	if err := s.living(ctx, n.Tenant); err != nil {
 		return "", ledger.Token{}, fmt.Errorf("create a token: %w", err)
 	}
 	id, err := uuid.NewRandomFromReader(s.Random)
@@ -211,11 +220,42 @@ func (s *Store) RequestKeys(ctx context.Context, tenant, route, key string, body
 		return ledger.Request{}, nil, err
 	}
 	index, err := s.indexKey(ctx, t)
+	if errors.Is(err, blobd.ErrTenantErased) {
+		return s.LastingRequestKeys(ctx, tenant, route, key, body)
+	}
 	if err != nil {
 		return ledger.Request{}, nil, err
 	}
-	defer index.Wipe()
-	answerKey, err := hkdf.Key(sha256.New, index.Bytes(), []byte(key), "blobd/v1/answer\x00"+route, blobd.KeySize)
+	return s.requestKeys(index, tenant, route, key, body)
+}
+
+// LastingRequestKeys is RequestKeys for a request that outlives the tenant's index
+// key: its off-boarding, and what is asked of an off-boarded tenant. They are
+// derived from the name key.
+func (s *Store) LastingRequestKeys(ctx context.Context, tenant, route, key string, body []byte) (ledger.Request, *blobd.Key, error) {
+	t, err := s.Tenant(ctx, tenant)
+	if err == nil && len(t.NameKey) == 0 {
+		err = blobd.ErrTenantErased
+	}
+	if err != nil {
+		return ledger.Request{}, nil, err
+	}
+	derived, err := hkdf.Key(sha256.New, t.NameKey, nil, "blobd/v1/lasting-requests", blobd.KeySize)
+	if err != nil {
+		return ledger.Request{}, nil, fmt.Errorf("idempotency: %w", err)
+	}
+	defer clear(derived)
+	lasting, err := blobd.KeyFrom(derived)
+	if err != nil {
+		return ledger.Request{}, nil, err
+	}
+	return s.requestKeys(lasting, tenant, route, key, body)
+}
+
+// requestKeys wipes the key that it derives from.
+func (s *Store) requestKeys(from *blobd.Key, tenant, route, key string, body []byte) (ledger.Request, *blobd.Key, error) {
+	defer from.Wipe()
+	answerKey, err := hkdf.Key(sha256.New, from.Bytes(), []byte(key), "blobd/v1/answer\x00"+route, blobd.KeySize)
 	if err != nil {
 		return ledger.Request{}, nil, fmt.Errorf("idempotency: %w", err)
 	}
@@ -223,8 +263,8 @@ func (s *Store) RequestKeys(ctx context.Context, tenant, route, key string, body
 	k, err := blobd.KeyFrom(answerKey)
 	return ledger.Request{
 		Tenant: tenant, Route: route, At: s.Now().UTC(),
-		Key:  keyedHash(index, "blobd/v1/idempotency-key", []byte(key)),
-		Body: keyedHash(index, "blobd/v1/idempotency-body", body),
+		Key:  keyedHash(from, "blobd/v1/idempotency-key", []byte(key)),
+		Body: keyedHash(from, "blobd/v1/idempotency-body", body),
 	}, k, err
 }
 

@@ -70,11 +70,13 @@ type CapturedPart struct {
 	Stored Stored // when Status is ledger.PartKept
 }
 
-// EraseRequest asks to erase an execution, or refs within one.
+// EraseRequest asks to erase an execution, refs within one, or the whole tenant,
+// which is off-boarded by it.
 type EraseRequest struct {
 	Tenant      string
 	ExecutionID string
 	Refs        []blobd.Ref // empty: the whole execution
+	WholeTenant bool        // without ExecutionID and Refs
 	Actor       string      // token id
 	Reason      string
 	LegalBasis  string

@@ -26,7 +26,7 @@ type Report struct {
 	Erasing  int64 // rows of an erased execution whose job still runs
 	Missing  int64 // rows entered as missing, waiting for an operator
 	Lost     int64 // losses accepted
-	Other    int64 // superseded and collected rows
+	Other    int64 // superseded, expired and collected rows
 	Objects  int64 // sealed objects in the store
 	Orphans  int64 // objects without a row: unreadable, and no fault
 	Repaired int64 // orphans collected
@@ -81,7 +81,7 @@ type verifier struct {
 	options VerifyOptions
 	report  Report
 	looked  int64
-	erasing map[blobd.ExecutionTag]bool // an erasure in it still runs
+	erasing map[blobd.ExecutionTag]bool // an erasure in it still runs; a tenant by its tag
 }
 
 // openErasures learns where objects may still be on their way out.
@@ -175,6 +175,8 @@ func (v *verifier) opens(ctx context.Context, row ledger.ScannedBlob) error {
 	case err == nil:
 		text.Wipe()
 		v.report.Live++
+	case row.Blob.Expired(v.Now()) && (errors.Is(err, blobd.ErrKeyMissing) || errors.Is(err, blobd.ErrMissing)):
+		v.report.Other++ // a ledger put back from before a sweep: reads are null, and the next sweep takes it
 	case errors.Is(err, blobd.ErrKeyMissing):
 		v.fault(row.Position, ProblemKeyMissing)
 	case errors.Is(err, blobd.ErrMissing):
@@ -191,7 +193,7 @@ func (v *verifier) objects(ctx context.Context) error {
 	return v.eachPage(ctx, func(page []backends.Object) error {
 		for _, o := range page {
 			if p, ok := backends.ParseBlobName(o.Name); ok {
-				if err := v.object(ctx, o, ledger.Position{Tag: p.Execution, Ref: p.Ref}); err != nil {
+				if err := v.object(ctx, o, p); err != nil {
 					return err
 				}
 			}
@@ -201,7 +203,8 @@ func (v *verifier) objects(ctx context.Context) error {
 	})
 }
 
-func (v *verifier) object(ctx context.Context, o backends.Object, p ledger.Position) error {
+func (v *verifier) object(ctx context.Context, o backends.Object, name backends.BlobNameParts) error {
+	p := ledger.Position{Tag: name.Execution, Ref: name.Ref}
 	v.report.Objects++
 	view, err := v.Ledger.Lookup(ctx, p.Tag, []blobd.Ref{p.Ref})
 	if err != nil {
@@ -214,7 +217,8 @@ func (v *verifier) object(ctx context.Context, o backends.Object, p ledger.Posit
 	case row.State == ledger.BlobCollected:
 		v.report.Orphans++
 		return v.remove(ctx, o)
-	case row.State == ledger.BlobErased && !v.erasing[p.Tag]: // its erasure says erased
+	case row.State == ledger.BlobErased && !v.erasing[p.Tag] && !v.erasingTenant(name.TenantTag), // its erasure says erased
+		row.State == ledger.BlobExpired && row.Class == "": // and so does its sweep
 		v.fault(p, ProblemLeftover)
 	}
 	return nil

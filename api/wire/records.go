@@ -48,7 +48,7 @@ func Regimes() []string { return []string{"gdpr", "uk", "ccpa", "lgpd", "custom"
 
 // Scope is what an erasure covers, in exactly one of five forms: executionId;
 // refs and executionId; subjects; class and capturedBefore; tenant. This
-// version serves the first two.
+// version serves the first two and the last.
 type Scope struct {
 	ExecutionID    *string    `json:"executionId,omitempty"`
 	Refs           []string   `json:"refs,omitzero" maxItems:"1000"`
@@ -103,6 +103,7 @@ type Erasure struct {
 // one where Ref is set.
 type ErasureItem struct {
 	ExecutionID *string `json:"executionId"`
+	Tenant      bool    `json:"tenant,omitzero" doc:"the whole tenant"`
 	Ref         string  `json:"ref,omitempty"`
 	State       string  `json:"state" enum:"awaiting_approval,grace,running,deferred,erased,partial,denied,cancelled"`
 	// Of an object that the store keeps: the store's code for why, which version,
@@ -127,6 +128,11 @@ type NewTenant struct {
 type Tenant struct {
 	ID        string    `json:"id"`
 	CreatedAt time.Time `json:"createdAt"`
+	// Of a tenant that was off-boarded: when, by which erasure, and, where one
+	// tenant is asked for, how far that is.
+	OffboardedAt *time.Time `json:"offboardedAt,omitempty"`
+	ErasureID    string     `json:"erasureId,omitempty"`
+	ErasureState string     `json:"erasureState,omitempty" enum:"running,partial,erased"`
 }
 
 // Tenants is one page of tenants, by id.

@@ -12,9 +12,10 @@
 //     the object. A missing bucket, any other 404, a refusal, a redirect or an
 //     answer in another shape never is.
 //   - An erasure lists versions, markers and unfinished uploads, deletes each by
-//     its id in batches of at most 1,000, takes for deleted only what the answer
-//     names as deleted, and lists again until nothing is left but what the store
-//     refuses to delete.
+//     its id in batches of at most 1,000, and takes for deleted only what the
+//     answer names as deleted. A prefix is listed again until nothing is left but
+//     what the store refuses to delete, a name only where it had more than a page;
+//     what is absent then is for Residue to say.
 //
 // Requests are tried again after passing faults, with jittered back-off, inside
 // the caller's deadline; minio-go's own retries are off.

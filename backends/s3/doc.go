@@ -3,7 +3,8 @@
 // It promises that a Put that returned nil was proved by the server's answer or
 // by reading it back; that only the store's own NoSuchKey for a GET is
 // ErrNotFound, and no other 404, status, timeout or page of a proxy ever is; and
-// that Erase and Residue see every version, delete marker and unfinished upload.
+// that Erase and Residue see every version and delete marker, and every
+// unfinished upload that the server tells of (see eachUploads).
 // It knows names and bytes, and nothing of tenants, keys or texts.
 //
 // Every object lies under one prefix of the bucket, so that deployments may

@@ -174,6 +174,47 @@ func TestUnfinishedUploadsAreErased(t *testing.T) {
 	})
 }
 
+// TestAProbeOfUploadsThatFailsLeavesNone: the upload that it began is aborted
+// though its listing failed.
+func TestAProbeOfUploadsThatFailsLeavesNone(t *testing.T) {
+	s, p, server := rig(t)
+	var probe atomic.Value
+	p.does(func(p *proxy, w http.ResponseWriter, r *http.Request) bool {
+		if r.Method == http.MethodPost && r.URL.Query().Has("uploads") {
+			probe.Store(strings.TrimPrefix(r.URL.Path, "/bucket/"))
+		}
+		return of(http.MethodGet, "uploads", says(403, "application/xml", errorXML("AccessDenied")))(p, w, r)
+	})
+	if e, err := s.Erase(t.Context(), backends.Scope{Prefix: "a/"}); !errors.Is(err, blobd.ErrUnavailable) {
+		t.Fatalf("%+v, %v, want unavailable", e, err)
+	}
+	key, ok := probe.Load().(string)
+	if !ok {
+		t.Fatal("no upload was begun")
+	}
+	if n := uploadsOf(t, server, "bucket", key); n != 0 {
+		t.Errorf("%d uploads are left of the probe", n)
+	}
+}
+
+// TestHowUploadsAreListedIsAskedOnce, also where it cannot be found out.
+func TestHowUploadsAreListedIsAskedOnce(t *testing.T) {
+	s, p, _ := rig(t)
+	var asked atomic.Int64
+	p.does(of(http.MethodPost, "uploads", func(p *proxy, w http.ResponseWriter, r *http.Request) bool {
+		asked.Add(1)
+		return says(403, "application/xml", errorXML("AccessDenied"))(p, w, r)
+	}))
+	for range 3 {
+		if _, err := s.Erase(t.Context(), backends.Scope{Names: []string{"a/b"}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if n := asked.Load(); n != 1 {
+		t.Errorf("asked %d times", n)
+	}
+}
+
 // After a restart MinIO lists an upload by its whole name only.
 func TestAnUploadBesideAnObjectIsErasedAfterTheServerStartedAgain(t *testing.T) {
 	both(t, func(t *testing.T, server *servers.S3) {

@@ -2,6 +2,7 @@ package s3
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -217,18 +218,16 @@ func (s *Store) uploadsByFolder(ctx context.Context) (bool, error) {
 	folder := key + "/"
 	key = folder + "upload"
 	id, err := s.createUpload(ctx, key)
-	if isDenied(err) || isUnknown(err) {
-		return false, nil // cannot be found out: the more thorough way
+	if isDenied(err) || isUnknown(err) { // cannot be found out: the more thorough way
+		s.byFolder.Store(uploadsByKey)
+		return false, nil
 	}
 	if err != nil {
 		return false, err
 	}
 	found := false
 	err = s.eachUploadsUnder(ctx, folder, unit{prefix: folder}, func([]version) error { found = true; return nil })
-	if err != nil {
-		return false, err
-	}
-	if err := s.abort(ctx, version{key: key, id: id}); err != nil {
+	if err := errors.Join(err, s.abort(ctx, version{key: key, id: id})); err != nil {
 		return false, err
 	}
 	how := int32(uploadsByKey)

@@ -4,8 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"os"
 	"path/filepath"
+
+	"github.com/google/uuid"
 
 	"github.com/blobd/blobd"
 	"github.com/blobd/blobd/api/wire"
@@ -16,10 +19,15 @@ import (
 const defaultTenant = "default"
 
 // newFolder reports whether the first start of this folder was not finished:
-// its identity is not confirmed, or nobody was ever given a token.
+// its identity is not confirmed, or nobody was ever given a token. A default
+// tenant that was off-boarded is not made again: its id is never used again.
 func (c *core) newFolder(ctx context.Context) (bool, error) {
 	if !c.identity.Confirmed {
 		return true, nil
+	}
+	t, err := c.ledger.Tenant(ctx, defaultTenant)
+	if err != nil && !errors.Is(err, blobd.ErrNotFound) || t.Fenced() {
+		return false, err
 	}
 	tokens, err := c.ledger.ListTokens(ctx, defaultTenant, "", 1)
 	return len(tokens) == 0, err
@@ -27,8 +35,9 @@ func (c *core) newFolder(ctx context.Context) (bool, error) {
 
 // firstStart makes the default tenant and its admin token. A start that was cut
 // short is completed: a token file whose hash was never committed is useless,
-// and replaced. Run it after store.Start.
-func (c *core) firstStart(ctx context.Context) error {
+// and replaced. Of nodes that start at once over one ledger, the first to commit
+// makes the token. Run it after store.Start.
+func (c *core) firstStart(ctx context.Context, log *slog.Logger) error {
 	_, err := c.store.CreateTenant(ctx, defaultTenant, "")
 	if err != nil && !errors.Is(err, blobd.ErrConflict) {
 		return fmt.Errorf("first start: %w", err)
@@ -37,18 +46,27 @@ func (c *core) firstStart(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("first start: %w", err)
 	}
+	row.ID = c.firstTokenID()
 	// The file first: a token that is committed and not written down is lost.
 	path := filepath.Join(c.config.DataDir, tokenFile)
 	if err := writeSecret(path, secret); err != nil {
 		return fmt.Errorf("first start: %w", err)
 	}
-	if err := c.store.AddToken(ctx, row, ""); err != nil {
-		if errors.Is(err, blobd.ErrConflict) {
-			err = errors.Join(err, os.Remove(path))
-		}
+	err = c.store.AddToken(ctx, row, "")
+	if errors.Is(err, blobd.ErrConflict) {
+		log.Info("another node made the admin token: it is in that node's data folder", "file", tokenFile)
+		err = os.Remove(path)
+	}
+	if err != nil {
 		return fmt.Errorf("first start: %w", err)
 	}
 	return nil
+}
+
+// firstTokenID is the same on every node, so that only one first token comes to
+// be.
+func (c *core) firstTokenID() string {
+	return uuid.NewSHA1(uuid.NameSpaceOID, []byte("blobd/first-token/"+c.identity.ID)).String()
 }
 
 // writeSecret replaces path by a file (0600) that holds one line, durably.

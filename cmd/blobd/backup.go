@@ -71,6 +71,10 @@ func (b backupCheckCmd) Run(a *app) error {
 
 func tenantBackupOf(k store.KeyStatus) tenantBackup {
 	t := tenantBackup{Tenant: k.Tenant, Closed: k.Closed, Dated: k.Dated, Undated: k.Undated, Latest: orNil(k.Latest)}
+	if !k.FencedAt.IsZero() { // its epochs ended, and all versions of its KEK go at once
+		t.NotOpened = orNil(k.DestroyedAt)
+		return t
+	}
 	for _, e := range k.Epochs {
 		switch {
 		case !e.TrimmedAt.IsZero() && (t.NotOpened == nil || e.StartedAt.After(*t.NotOpened)):

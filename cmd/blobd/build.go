@@ -255,6 +255,7 @@ type service struct {
 	erasures *retention.Erasures
 	marks    *retention.Marks
 	epochs   *retention.Epochs
+	sweeps   *retention.Sweeps
 }
 
 func buildService(c *core, now func() time.Time, log *slog.Logger) (*service, error) {
@@ -267,13 +268,15 @@ func buildService(c *core, now func() time.Time, log *slog.Logger) (*service, er
 		erasures: retention.NewErasures(c.store, c.ledger, hex.EncodeToString(owner), now, log),
 		marks:    retention.NewMarks(c.store, c.journal, now, log),
 		epochs:   retention.NewEpochs(c.store, c.ledger, hex.EncodeToString(owner), c.config.Epochs, now, log),
+		sweeps:   retention.NewSweeps(c.store, c.ledger, hex.EncodeToString(owner), c.config.Sweeps, now, log),
 	}
 	evidenceLog := s.keepLog(hex.EncodeToString(owner), now, log)
 	var err error
 	s.api, err = api.New(api.Config{
 		Evidence:  evidenceLog,
 		Certifier: evidence.Certifier{Log: evidenceLog, Erasures: c.ledger, Horizons: c.horizons(), Version: version()},
-		Store:     waking{c.store, s.erasures},
+		Store:     waking{c.store, s.erasures, s.sweeps},
+		NextSweep: s.sweeps.Next, Retention: retentionStats(s.sweeps),
 		Resolver: resolver.New(c.store, c.ledger, resolver.Options{
 			MaxBytes: c.config.MaxBatch, Now: now, Random: rand.Reader, Log: log,
 		}),
@@ -285,10 +288,11 @@ func buildService(c *core, now func() time.Time, log *slog.Logger) (*service, er
 	return s, err
 }
 
-// waking is the store, whose erasures begin their second half at once.
+// waking is the store, whose erasures and sweeps begin their work at once.
 type waking struct {
 	*store.Store
 	erasures *retention.Erasures
+	sweeps   *retention.Sweeps
 }
 
 // Erase erases, and wakes the runner.

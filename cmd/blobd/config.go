@@ -35,6 +35,7 @@ type config struct {
 	Keys                                    string
 	Vault                                   vaultConfig // of the driver transit
 	KeysTTL                                 time.Duration
+	Sweeps                                  retention.SweepOptions // of sweep.*
 	Epochs                                  retention.EpochOptions // of keys.horizon, keys.rotateCron and keys.rewrapRate
 	PutMargin                               time.Duration
 	TokenCache                              time.Duration
@@ -200,6 +201,7 @@ func (c *config) decode() error {
 	c.Keys = oneOf("keys.driver", "local", "transit")
 	errs = append(errs, c.decodeVault()...)
 	errs = append(errs, c.decodeEpochs()...)
+	errs = append(errs, c.decodeSweeps()...)
 	c.CacheBytes = whole("backend.cache", 0)
 	c.MaxBlob, c.MaxBatch = whole("limits.blob", 1), whole("limits.batch", 1)
 	c.MaxBody, c.MaxInFlight = whole("limits.body", 1), whole("limits.inFlight", 1)

@@ -161,9 +161,11 @@ func (c *core) admit(ctx context.Context, log *slog.Logger) error {
 		return nil
 	}
 	if c.config.Bucket.AllowResidue {
-		for _, f := range no {
-			c.store.Residuals = append(c.store.Residuals, "object store: "+f.Check)
+		residuals := make([]string, len(no))
+		for i, f := range no {
+			residuals[i] = "object store: " + f.Check
 		}
+		c.store.Residuals = residuals
 		return nil
 	}
 	return fmt.Errorf("%s: %s: %w", no[0].Check, no[0].Detail, errNoErasure)

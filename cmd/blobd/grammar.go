@@ -25,10 +25,12 @@ type grammar struct {
 	Capture captureCmd `cmd:"" help:"Keep the reasoning of one model call."`
 	Resolve resolveCmd `cmd:"" help:"Get the exact bytes behind a ref, or the definitive null."`
 	Read    readCmd    `cmd:"" help:"Read an execution's reasoning, on record."`
+	Policy  policyCmd  `cmd:"" help:"Show, simulate and set retention policies."`
+	Sweep   sweepCmd   `cmd:"" help:"Erase what is past its maximum; or follow a sweep, or list what is left."`
 	Erase   eraseCmd   `cmd:"" help:"Erase an execution, or refs of one; or follow an erasure."`
 
 	Token     tokenCmd  `cmd:"" help:"Create, list and revoke tokens."`
-	TenantCmd tenantCmd `cmd:"" name:"tenant" help:"Create and list tenants."`
+	TenantCmd tenantCmd `cmd:"" name:"tenant" help:"Create, list and off-board tenants."`
 
 	Verify     verifyCmd     `cmd:"" help:"Check a stopped data folder: does every live row open?"`
 	Doctor     doctorCmd     `cmd:"" help:"Examine the configured store before trust is placed in it."`
@@ -39,9 +41,7 @@ type grammar struct {
 	ConfigTool configToolCmd `cmd:"" name:"config" help:"Check the configuration."`
 	Version    versionCmd    `cmd:"" help:"Print the version."`
 
-	Hold   laterCmd `cmd:"" help:"Place and release holds (not in this version)."`
-	Policy laterCmd `cmd:"" help:"Retention policies (not in this version)."`
-	Sweep  laterCmd `cmd:"" help:"Run retention sweeps (not in this version)."`
+	Hold laterCmd `cmd:"" help:"Place and release holds (not in this version)."`
 }
 
 // laterCmd is a command of the contract that this version does not have yet.

@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"text/tabwriter"
 	"time"
 
@@ -26,6 +27,9 @@ type tenantKeys struct {
 	Oldest  uint32     `json:"oldest"`
 	Minimum uint32     `json:"minimum"`
 	Epochs  []keyEpoch `json:"epochs"`
+	// Of an off-boarded tenant: when it was, and when its KEK was destroyed.
+	OffboardedAt   *time.Time `json:"offboardedAt,omitempty"`
+	KEKDestroyedAt *time.Time `json:"kekDestroyedAt,omitempty"`
 }
 
 type keyEpoch struct {
@@ -71,15 +75,16 @@ func (a *app) withKeys(dryRun bool, work func(c *core, tenants []string) error) 
 			return err
 		}
 	}
-	tenants, err := a.tenants(c)
+	tenants, err := a.tenants(c, false)
 	if err != nil {
 		return err
 	}
 	return work(c, tenants)
 }
 
-// tenants are those that a command is about: all, or the one that was named.
-func (a *app) tenants(c *core) ([]string, error) {
+// tenants are those that a command is about: all, or all that live, or the one
+// that was named.
+func (a *app) tenants(c *core, living bool) ([]string, error) {
 	if a.grammar.Tenant != "" {
 		_, err := c.ledger.Tenant(a.ctx, a.grammar.Tenant)
 		return []string{a.grammar.Tenant}, err
@@ -92,7 +97,9 @@ func (a *app) tenants(c *core) ([]string, error) {
 			return nil, err
 		}
 		for _, t := range ts {
-			ids, after = append(ids, t.ID), t.ID
+			if after = t.ID; !living || !t.Fenced() {
+				ids = append(ids, t.ID)
+			}
 		}
 		if len(ts) < page {
 			return ids, nil
@@ -115,6 +122,7 @@ func (a *app) printKeys(c *core, tenants []string) error {
 			return err
 		}
 		out := tenantKeys{Tenant: id, Newest: uint32(k.Newest), Oldest: uint32(k.Oldest), Minimum: k.MinimumWrap, Epochs: []keyEpoch{}}
+		out.OffboardedAt, out.KEKDestroyedAt = orNil(k.FencedAt), orNil(k.DestroyedAt)
 		for _, e := range k.Epochs {
 			out.Epochs = append(out.Epochs, keyEpochOf(e))
 		}
@@ -125,6 +133,10 @@ func (a *app) printKeys(c *core, tenants []string) error {
 	}
 	w := tabwriter.NewWriter(a.stdout, 0, 0, 2, ' ', 0)
 	for _, k := range all {
+		if k.OffboardedAt != nil {
+			fmt.Fprintf(w, "tenant %s: off-boarded %s, KEK destroyed %s\n", k.Tenant, at(k.OffboardedAt), at(k.KEKDestroyedAt))
+			continue
+		}
 		fmt.Fprintf(w, "tenant %s: KEK versions %d to %d, new keys from version %d on\n", k.Tenant, k.Oldest, k.Newest, k.Minimum)
 		if len(k.Epochs) == 0 {
 			continue
@@ -144,7 +156,11 @@ type keysRotateCmd struct {
 
 // Run starts an epoch of each tenant and runs it until it waits for its horizon.
 func (k keysRotateCmd) Run(a *app) error {
-	return a.withKeys(k.DryRun, func(c *core, tenants []string) error {
+	return a.withKeys(k.DryRun, func(c *core, _ []string) error {
+		tenants, err := a.tenants(c, true)
+		if err != nil {
+			return err
+		}
 		if k.DryRun {
 			for _, id := range tenants {
 				fmt.Fprintf(a.stderr, "would give tenant %s a new KEK version and wrap its live keys by it\n", id)
@@ -160,7 +176,7 @@ func (k keysRotateCmd) Run(a *app) error {
 				return err
 			}
 		}
-		return a.runEpochs(c, tenants)
+		return a.runEpochs(c, tenants, false)
 	})
 }
 
@@ -174,15 +190,19 @@ func (k keysRewrapCmd) Run(a *app) error {
 		if k.DryRun {
 			return a.printKeys(c, tenants)
 		}
-		return a.runEpochs(c, tenants)
+		return a.runEpochs(c, tenants, false)
 	})
 }
 
-// runEpochs runs the epochs that are due and shows where they stand. One that is
-// not complete then is exit code 2: it is tried again by whoever comes next.
-func (a *app) runEpochs(c *core, tenants []string) error {
+// runEpochs runs the epochs of tenants that are due and shows where they stand:
+// those that wait for their horizon if trim is set, the others if it is not. One
+// that is not complete then is exit code 2: it is tried again by whoever comes next.
+func (a *app) runEpochs(c *core, tenants []string, trim bool) error {
 	bar := counter{}
 	o := c.config.Epochs
+	o.Wants = func(e ledger.Epoch) bool {
+		return slices.Contains(tenants, e.Tenant) && (e.State == ledger.EpochWaiting) == trim
+	}
 	o.Progress = func(_ ledger.Epoch, done, total int64) {
 		if bar.bar == nil {
 			bar = a.total("re-wrapped", total)
@@ -211,7 +231,7 @@ func (a *app) epochsComplete(c *core, tenants []string) error {
 			return err
 		}
 		for _, e := range es {
-			if e.CompletedAt.IsZero() {
+			if e.CompletedAt.IsZero() && e.State != ledger.EpochEnded {
 				fmt.Fprintf(a.stderr, "epoch %s of tenant %s is not complete (%s); it is due again at %s\n",
 					e.ID, id, e.LastError, e.RunAt.Format(time.RFC3339))
 				return status(exitPartly)
@@ -249,7 +269,7 @@ func (k keysTrimCmd) Run(a *app) error {
 				return err
 			}
 		}
-		return a.runEpochs(c, tenants)
+		return a.runEpochs(c, tenants, true)
 	})
 }
 
@@ -261,12 +281,13 @@ func (a *app) trims(c *core, tenants []string) (due []ledger.Epoch, next time.Ti
 			return nil, next, err
 		}
 		for _, e := range k.Epochs {
+			at := store.TrimDue(e, c.config.Epochs.Horizon)
 			switch {
 			case e.State != ledger.EpochWaiting:
-			case !time.Now().Before(e.TrimAt):
+			case !time.Now().Before(at):
 				due = append(due, e)
-			case next.IsZero() || e.TrimAt.Before(next):
-				next = e.TrimAt
+			case next.IsZero() || at.Before(next):
+				next = at
 			}
 		}
 	}

@@ -2,6 +2,8 @@ package main
 
 import (
 	"fmt"
+	"os"
+	"path/filepath"
 
 	"github.com/blobd/blobd"
 	"github.com/blobd/blobd/ledger/postgres"
@@ -89,4 +91,14 @@ func (migrateStatusCmd) Run(a *app) error {
 		return status(exitError)
 	}
 	return nil
+}
+
+// hasLedger reports whether there is a ledger to work on: a shared one, or a
+// file in the data folder. Else it is os.ErrNotExist.
+func (c *config) hasLedger() error {
+	if c.LedgerURL != "" {
+		return nil
+	}
+	_, err := os.Stat(filepath.Join(c.DataDir, ledgerFile))
+	return err
 }

@@ -146,7 +146,7 @@ func (c *core) start(ctx context.Context, log *slog.Logger) (started bool, err e
 	if err := c.startStore(ctx, log); err != nil {
 		return false, err
 	}
-	return true, c.firstStart(ctx)
+	return true, c.firstStart(ctx, log)
 }
 
 // startStore starts the store once its place has been examined.
@@ -246,12 +246,10 @@ func (s *service) run(ctx context.Context, sites []site, started bool, log *slog
 	work, stop := context.WithCancel(context.WithoutCancel(ctx))
 	defer stop()
 	g, work := errgroup.WithContext(work)
-	for _, part := range append([]func(context.Context) error{s.erasures.Run, s.marks.Run, s.epochs.Run}, s.workers...) {
+	for _, part := range append([]func(context.Context) error{s.erasures.Run, s.marks.Run, s.epochs.Run, s.sweeps.Run}, s.workers...) {
 		g.Go(func() error { return ended(work, part(work)) })
 	}
-	if !started {
-		g.Go(func() error { return ended(work, s.becomeReady(work, log)) })
-	}
+	g.Go(func() error { return ended(work, s.stayReady(work, started, log)) })
 	for _, open := range sites {
 		g.Go(open.serve)
 	}
@@ -277,13 +275,32 @@ func ended(ctx context.Context, err error) error {
 	return err
 }
 
+// stayReady starts the store if that is still to do, and again whenever the
+// ledger's database has a new timeline.
+func (s *service) stayReady(ctx context.Context, started bool, log *slog.Logger) error {
+	start := s.startStore
+	for {
+		if !started {
+			if err := s.becomeReady(ctx, start, log); err != nil {
+				return err
+			}
+		}
+		if err := s.store.Watch(ctx); err != nil {
+			return err
+		}
+		log.Warn("not ready: the ledger's database was restarted, restored or failed over; the journal is compared")
+		started = false
+		start = func(ctx context.Context, _ *slog.Logger) error { return s.store.Start(ctx) }
+	}
+}
+
 // becomeReady tries to start the store, for ever. A place that cannot keep the
 // promise of an erasure ends the service.
-func (s *service) becomeReady(ctx context.Context, log *slog.Logger) error {
+func (s *service) becomeReady(ctx context.Context, start func(context.Context, *slog.Logger) error, log *slog.Logger) error {
 	wait := backoff.NewExponentialBackOff()
 	wait.MaxInterval = startBackoff
 	_, err := backoff.Retry(ctx, func() (struct{}, error) {
-		err := s.startStore(ctx, log)
+		err := start(ctx, log)
 		if errors.Is(err, errNoErasure) {
 			return struct{}{}, backoff.Permanent(err)
 		}

@@ -60,6 +60,12 @@ func settings() []setting {
 		{Key: "keys.horizon", Env: "BLOBD_KEYS_HORIZON", Kind: asDuration, Default: "720h", Means: "how long backups of the ledger are kept"},
 		{Key: "keys.rotateCron", Env: "BLOBD_KEYS_ROTATE_CRON", Means: "when key epochs start, as cron has it (CRON_TZ=Zone before it); empty: by hand"},
 		{Key: "keys.rewrapRate", Env: "BLOBD_KEYS_REWRAP_RATE", Default: "1000", Means: "keys that an epoch re-wraps per second; 0: no bound"},
+		{Key: "sweep.cron", Env: "BLOBD_SWEEP_CRON", Default: "17 3 * * *", Means: "when retention sweeps start, as cron has it (CRON_TZ=Zone before it; else UTC); none: by hand"},
+		{Key: "sweep.rate", Env: "BLOBD_SWEEP_RATE", Default: "1000", Means: "blobs that a sweep erases per second; 0: no bound"},
+		{Key: "sweep.breakerPercent", Env: "BLOBD_SWEEP_BREAKER_PERCENT", Default: "50", Means: "a sweep that would erase more than this part of a tenant's blobs is stopped; 0: no bound"},
+		{Key: "sweep.breakerBlobs", Env: "BLOBD_SWEEP_BREAKER_BLOBS", Default: "0", Means: "and one that would erase more blobs than this; 0: no bound"},
+		{Key: "sweep.breakerNever", Env: "BLOBD_SWEEP_BREAKER_NEVER", Default: "100", Means: "a sweep of fewer blobs is never stopped"},
+		{Key: "sweep.maxGap", Env: "BLOBD_SWEEP_MAX_GAP", Kind: asDuration, Default: "168h", Means: "with a last sweep longer ago the clock may have jumped: the schedule waits for a sweep by hand; 0: no bound"},
 		{Key: "putMargin", Env: "BLOBD_PUT_MARGIN", Kind: asDuration, Default: "30s", Means: "how long after a fence a late object write may still land"},
 		{Key: "tokenCache", Env: "BLOBD_TOKEN_CACHE", Kind: asDuration, Default: "5s", Means: "how long a revoked token may still be taken"},
 		{Key: "journal.dir", Env: "BLOBD_JOURNAL_DIR", Means: "second place of the journal, outside the data folder; once there is one it must be there, until told \"none\""},
@@ -72,7 +78,6 @@ func settings() []setting {
 		{Key: "server", Env: "BLOBD_SERVER", Default: "http://127.0.0.1:8080", Means: "the server that client commands talk to"},
 		{Key: "token", Env: "BLOBD_TOKEN", Kind: asSecret, Means: "the token of client commands"},
 
-		{Key: "sweep.cron", Env: "BLOBD_SWEEP_CRON", Later: true},
 		{Key: "oidc.issuer", Env: "BLOBD_OIDC_ISSUER", Later: true},
 	}
 }

@@ -8,6 +8,7 @@ import (
 type tenantCmd struct {
 	Create tenantCreateCmd `cmd:"" help:"Create a tenant."`
 	List   tenantListCmd   `cmd:"" help:"List the tenants."`
+	Delete tenantDeleteCmd `cmd:"" help:"Off-board a tenant: erase all of it, for ever. Its id is never used again."`
 }
 
 type tenantCreateCmd struct {
@@ -47,7 +48,11 @@ func (tenantListCmd) Run(a *app) error {
 		return a.printJSON(tenants)
 	}
 	for _, t := range tenants {
-		fmt.Fprintf(a.stdout, "%s\t%s\n", t.ID, t.CreatedAt.Format(time.RFC3339))
+		fmt.Fprintf(a.stdout, "%s\t%s", t.ID, t.CreatedAt.Format(time.RFC3339))
+		if t.OffboardedAt != nil {
+			fmt.Fprintf(a.stdout, "\toff-boarded %s", t.OffboardedAt.Format(time.RFC3339))
+		}
+		fmt.Fprintln(a.stdout)
 	}
 	return nil
 }

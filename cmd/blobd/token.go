@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"path/filepath"
 	"text/tabwriter"
 	"time"
 
@@ -83,7 +82,7 @@ func (a *app) openOffline() (*core, error) {
 	if cfg.chosen["server"] != "" || cfg.Token != "" || a.grammar.TokenFile != "" {
 		return nil, nil
 	}
-	if _, err := os.Stat(filepath.Join(cfg.DataDir, ledgerFile)); errors.Is(err, os.ErrNotExist) {
+	if err := cfg.hasLedger(); errors.Is(err, os.ErrNotExist) {
 		return nil, nil
 	}
 	c, err := a.openStopped()
@@ -108,6 +107,9 @@ func (t tokenCreateCmd) offline(a *app, c *core) (wire.CreatedToken, error) {
 		n.ExpiresAt = time.Now().UTC().Add(t.Expires)
 	}
 	secret, row, err := c.store.CreateToken(a.ctx, n)
+	if errors.Is(err, blobd.ErrTenantErased) {
+		err = fmt.Errorf("%w (tenant %q was off-boarded: name another one with --tenant)", err, n.Tenant)
+	}
 	if err != nil {
 		return wire.CreatedToken{}, err
 	}

@@ -4,8 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"os"
-	"path/filepath"
 	"time"
 
 	"github.com/blobd/blobd"
@@ -151,7 +149,7 @@ func (a *app) openStopped() (*core, error) {
 	if err != nil {
 		return nil, err
 	}
-	if _, err := os.Stat(filepath.Join(cfg.DataDir, ledgerFile)); err != nil {
+	if err := cfg.hasLedger(); err != nil {
 		return nil, fmt.Errorf("no ledger in the data folder: %w", err)
 	}
 	c, err := buildCore(a.ctx, cfg, time.Now, a.log(max(cfg.LogLevel, slog.LevelWarn)))

@@ -33,10 +33,9 @@ func (k kek) refuses(v keys.Version) error {
 		return fmt.Errorf("KEK version %d is not in Vault, whose newest is %d: was it restored? %w", v, k.Latest, blobd.ErrKeyMissing)
 	case v < k.MinAvailable:
 		return fmt.Errorf("KEK version %d was trimmed: %w", v, blobd.ErrErased)
-	case v < k.MinDecryption && k.MinEncryption >= k.MinDecryption:
-		// Only Trim raises both minimums, and destroys in its next step.
-		return fmt.Errorf("KEK version %d is being trimmed: %w", v, blobd.ErrErased)
 	case v < k.MinDecryption:
+		// By an operator, or by a trim that has not destroyed it yet: it can be had
+		// back.
 		return fmt.Errorf("KEK version %d is forbidden by min_decryption_version: %w", v, blobd.ErrDenied)
 	}
 	return nil

@@ -23,11 +23,6 @@ func (l *Ledger) ListTenants(ctx context.Context, after string, limit int) ([]le
 	return get(l, "listtenants", func() ([]ledger.Tenant, error) { return l.inner.ListTenants(ctx, after, limit) })
 }
 
-// SetPolicy implements ledger.Tenants.
-func (l *Ledger) SetPolicy(ctx context.Context, p ledger.Policy, e ledger.Entry) error {
-	return l.do("setpolicy", func() error { return l.inner.SetPolicy(ctx, p, e) })
-}
-
 // CreateToken implements ledger.Tokens.
 func (l *Ledger) CreateToken(ctx context.Context, t ledger.Token, e ledger.Entry) error {
 	return l.do("createtoken", func() error { return l.inner.CreateToken(ctx, t, e) })

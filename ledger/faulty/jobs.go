@@ -142,3 +142,8 @@ func (l *Ledger) Stats(ctx context.Context) (ledger.Stats, error) {
 func (l *Ledger) Close() error {
 	return l.do("close", func() error { return l.inner.Close() })
 }
+
+// DropKeys implements ledger.Jobs.
+func (l *Ledger) DropKeys(ctx context.Context, lease ledger.Lease, limit int) (ledger.Plan, bool, error) {
+	return get2(l, "dropkeys", func() (ledger.Plan, bool, error) { return l.inner.DropKeys(ctx, lease, limit) })
+}

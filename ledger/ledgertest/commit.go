@@ -17,7 +17,7 @@ func lookupSentences() []sentence {
 			e.equal("blob", e.blob(1, 1), &ledger.Blob{
 				Ref: b.Ref, State: ledger.BlobLive, Class: b.Class, Kind: b.Kind, ContentType: b.ContentType,
 				Size: b.Size, SealedSize: b.SealedSize, StepID: "step", CreatedAt: at(3), Repeat: b.Repeat,
-				WrappedKey: b.WrappedKey, Audience: b.Audience,
+				WrappedKey: b.WrappedKey, Audience: b.Audience, ExpiresAt: at(3).AddDate(1, 0, 0),
 			})
 		}},
 		{"the execution reads back as it was committed", func(e *env) {
@@ -159,7 +159,7 @@ func commitSentences() []sentence {
 			e.equal("created", done.Created, []bool{true, true})
 			e.equal("first", done.Blobs[0], *e.blob(1, 1))
 			e.equal("second", done.Blobs[1], *e.blob(1, 2))
-			e.equal("maximum", done.Blobs[0].Maximum, time.Hour)
+			e.equal("expires", done.Blobs[0].ExpiresAt, at(3).Add(time.Hour))
 		}},
 		{"an erased execution is erased", func(e *env) {
 			e.put(1, 1)

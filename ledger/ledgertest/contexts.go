@@ -14,7 +14,7 @@ func calls(e *env, j ledger.Job) map[string]func(context.Context) error {
 			return e.CreateTenant(ctx, ledger.Tenant{ID: "beta", CreatedAt: start}, entry(ledger.EntryTenant))
 		},
 		"SetPolicy": func(ctx context.Context) error {
-			return e.SetPolicy(ctx, ledger.Policy{Tenant: tenant, Class: "reasoning", Maximum: second}, entry(ledger.EntryPolicy))
+			return e.SetPolicy(ctx, policyOf("reasoning", second), entry(ledger.EntryPolicy))
 		},
 		"CreateToken": func(ctx context.Context) error { return e.CreateToken(ctx, tokenOf(2), entry(ledger.EntryToken)) },
 		"RevokeToken": func(ctx context.Context) error {
@@ -35,6 +35,14 @@ func calls(e *env, j ledger.Job) map[string]func(context.Context) error {
 		},
 		"Fence": func(ctx context.Context) error {
 			_, _, err := e.Fence(ctx, fenceOf(9, 1))
+			return err
+		},
+		"Fence of the tenant": func(ctx context.Context) error {
+			_, _, err := e.Fence(ctx, offboard(8))
+			return err
+		},
+		"DropKeys": func(ctx context.Context) error {
+			_, _, err := e.DropKeys(ctx, j.Lease, 10)
 			return err
 		},
 		"Claim": func(ctx context.Context) error {

@@ -1,6 +1,9 @@
 package ledgertest
 
-import "github.com/blobd/blobd/ledger"
+import (
+	"github.com/blobd/blobd"
+	"github.com/blobd/blobd/ledger"
+)
 
 // reopen closes the ledger and opens what it left behind.
 func (e *env) reopen() {
@@ -36,7 +39,7 @@ func durableSentences() []sentence {
 			e.equal("identity", i, ledger.Identity{ID: deployment, Confirmed: true, Recovery: ledger.RecoveryReplay})
 			v := e.lookup(1, refOf(1))
 			e.equal("recovery", v.Recovery, ledger.RecoveryReplay)
-			e.equal("maximum", v.Blobs[0].Maximum, second)
+			e.equal("expires", v.Blobs[0].ExpiresAt, at(1))
 		}},
 		{"numbers go on where they were", func(e *env) {
 			e.put(1, 1)
@@ -53,6 +56,25 @@ func durableSentences() []sentence {
 			if last := e.entries(); last[len(last)-1].ID <= entries[len(entries)-1].ID {
 				e.Fatal("evidence ids went back")
 			}
+		}},
+		{"the fence of a tenant outlives the process, and how far its job is", func(e *env) {
+			e.put(1, 1)
+			e.put(2, 2)
+			e.fence(offboard(1))
+			l := e.claim().Lease
+			if _, more, err := e.DropKeys(e.ctx, l, 1); err != nil || !more {
+				e.Fatal(more, err)
+			}
+			e.reopen()
+			e.equal("fenced at", e.readTenant(tenant).FencedAt, at(10))
+			for x := 1; x <= 2; x++ {
+				e.equal("execution", e.lookup(x, refOf(1)).Execution.State, ledger.ExecutionErased)
+			}
+			e.refusedCommit(capture(3, at(30), newBlob(3)), blobd.ErrTenantErased)
+			j, err := e.Claim(e.ctx, "worker", at(40), at(50))
+			e.must(err)
+			p, _ := e.dropKeys(j.Lease, 9)
+			e.equal("plan", p, ledger.Plan{Executions: 2, Blobs: 2, Bytes: size(1) + size(2)})
 		}},
 		{"a fence outlives the process", func(e *env) {
 			e.put(1, 1)

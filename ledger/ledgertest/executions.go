@@ -33,10 +33,6 @@ func executionSentences() []sentence {
 			e.equal("next due", s.NextDue, at(90))
 			e.equal("execution", &s.Execution, e.lookup(1, refOf(1)).Execution)
 		}},
-		{"without a maximum nothing is due", func(e *env) {
-			e.put(1, 1)
-			e.equal("next due", e.summary(1).NextDue, time.Time{})
-		}},
 		{"an unknown execution or another tenant's is not found", func(e *env) {
 			e.tenant("beta", 0)
 			e.put(1, 1)

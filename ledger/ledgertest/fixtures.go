@@ -132,7 +132,7 @@ func (e *env) summary(x int) ledger.Summary {
 
 func (e *env) maximum(class string, d time.Duration) {
 	e.Helper()
-	e.must(e.SetPolicy(e.ctx, ledger.Policy{Tenant: tenant, Class: class, Maximum: d}, entry(ledger.EntryPolicy)))
+	e.setPolicy(policyOf(class, d))
 }
 
 func (e *env) records(x int) []ledger.RecordedPart {

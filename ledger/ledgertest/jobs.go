@@ -37,6 +37,8 @@ func (e *env) stale(l ledger.Lease) {
 	e.refused(e.Finish(e.ctx, l, p, at(90), es), blobd.ErrConflict)
 	_, err := e.Tombstone(e.ctx, l, 10)
 	e.refused(err, blobd.ErrConflict)
+	_, _, err = e.DropKeys(e.ctx, l, 10)
+	e.refused(err, blobd.ErrConflict)
 	e.equal("erasure", e.erasure(l.ErasureID), before)
 	e.equal("entries", len(e.entries()), entries)
 }

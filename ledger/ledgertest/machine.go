@@ -42,6 +42,8 @@ type machine struct {
 	jobs          []ledger.Job
 	epochs        int
 	epochJobs     []ledger.EpochJob
+	sweeps        int
+	sweepJobs     []ledger.SweepJob
 }
 
 // answer is what a call said, in a form that two engines share.
@@ -121,10 +123,8 @@ func (m *machine) acts() map[string]func(*rapid.T) {
 			m.clock.set(m.now())
 		},
 		"policy": func(r *rapid.T) {
-			d := time.Duration(rapid.IntRange(0, 30).Draw(r, "maximum")) * second
-			m.both(r, "set policy", func(l ledger.Ledger) (any, error) {
-				return nil, l.SetPolicy(ctx, ledger.Policy{Tenant: tenant, Class: "reasoning", Maximum: d}, entry(ledger.EntryPolicy))
-			})
+			p := m.policy(r)
+			m.both(r, "set policy", func(l ledger.Ledger) (any, error) { return nil, l.SetPolicy(ctx, p, entry(ledger.EntryPolicy)) })
 		},
 		"close": func(r *rapid.T) {
 			x, reason := execution(r), ledger.CloseReason(rapid.IntRange(1, 2).Draw(r, "reason"))
@@ -162,6 +162,9 @@ func (m *machine) acts() map[string]func(*rapid.T) {
 	for name, act := range m.epochActs() {
 		acts[name] = act
 	}
+	for name, act := range m.sweepActs() {
+		acts[name] = act
+	}
 	return acts
 }
 
@@ -171,6 +174,9 @@ func (m *machine) commit(r *rapid.T) {
 	c.Parts = nil
 	for i, n := range rapid.SliceOfN(rapid.IntRange(0, 5), 1, 3).Draw(r, "blobs") {
 		b := newBlob(n)
+		if n == 5 {
+			b.Class = "other"
+		}
 		if rapid.Bool().Draw(r, "same text") {
 			b.Repeat = repeatOf(n / 2)
 		}
@@ -197,6 +203,11 @@ func (m *machine) erasureActs() map[string]func(*rapid.T) {
 	return map[string]func(*rapid.T){
 		"fence":         func(r *rapid.T) { fence(r, fenceOf(m.erasures, execution(r))) },
 		"fence of refs": func(r *rapid.T) { fence(r, fenceOf(m.erasures, execution(r), refs(r)...)) },
+		"off-board": func(r *rapid.T) {
+			if rapid.IntRange(0, 9).Draw(r, "rarely") == 0 {
+				fence(r, offboard(m.erasures))
+			}
+		},
 		"fence again": func(r *rapid.T) {
 			f := fenceOf(rapid.IntRange(0, m.erasures).Draw(r, "erasure"), execution(r))
 			fence(r, f)
@@ -220,13 +231,19 @@ func (m *machine) work(r *rapid.T) {
 	lease := rapid.SampledFrom(m.jobs).Draw(r, "job").Lease
 	p := ledger.Progress{ObjectsDeleted: int64(m.seconds)}
 	es := []ledger.Entry{entry(ledger.EntryErasure)}
-	switch rapid.IntRange(0, 4).Draw(r, "step") {
+	switch rapid.IntRange(0, 5).Draw(r, "step") {
 	case 0:
 		m.both(r, "postpone", func(l ledger.Ledger) (any, error) { return nil, l.Postpone(ctx, lease, m.now(), p, es) })
 	case 1:
 		m.both(r, "renew", func(l ledger.Ledger) (any, error) { return nil, l.Renew(ctx, lease, m.now().Add(second)) })
 	case 2:
 		m.both(r, "finish", func(l ledger.Ledger) (any, error) { return nil, l.Finish(ctx, lease, p, m.now(), es) })
+	case 3:
+		limit := rapid.IntRange(1, 3).Draw(r, "limit")
+		m.both(r, "drop keys", func(l ledger.Ledger) (any, error) {
+			p, more, err := l.DropKeys(ctx, lease, limit)
+			return []any{p, more}, err
+		})
 	default: // without a limit in the way: which rows come first is the engine's own
 		m.both(r, "tombstone", func(l ledger.Ledger) (any, error) { return l.Tombstone(ctx, lease, 100) })
 	}
@@ -243,6 +260,7 @@ func (m *machine) compare(r *rapid.T) {
 	m.both(r, "head", func(l ledger.Ledger) (any, error) { return l.Head(ctx) })
 	m.both(r, "unpublished", func(l ledger.Ledger) (any, error) { return l.Unpublished(ctx, 1000) })
 	m.both(r, "entries", func(l ledger.Ledger) (any, error) { return l.Entries(ctx, 0, 1000) })
+	m.both(r, "tenant", func(l ledger.Ledger) (any, error) { return l.Tenant(ctx, tenant) })
 	m.both(r, "executions", func(l ledger.Ledger) (any, error) {
 		return l.ListExecutions(ctx, ledger.ExecutionQuery{Tenant: tenant, Limit: 1000})
 	})
@@ -252,6 +270,7 @@ func (m *machine) compare(r *rapid.T) {
 	m.both(r, "epochs", func(l ledger.Ledger) (any, error) {
 		return l.ListEpochs(ctx, ledger.EpochQuery{Tenant: tenant, Limit: 1000})
 	})
+	m.compareRetention(r)
 	m.both(r, "wraps", func(l ledger.Ledger) (any, error) {
 		return l.Wraps(ctx, ledger.WrapQuery{Tenant: tenant, Below: 1 << 30, Limit: 1000})
 	})

@@ -10,6 +10,7 @@ import (
 var (
 	blobStates = []ledger.BlobState{
 		0, ledger.BlobLive, ledger.BlobErased, ledger.BlobMissing, ledger.BlobLost, ledger.BlobCollected, ledger.BlobSuperseded,
+		ledger.BlobExpired,
 	}
 	executionStates = []ledger.ExecutionState{0, ledger.ExecutionOpen, ledger.ExecutionClosed, ledger.ExecutionErased}
 )
@@ -43,6 +44,11 @@ func blobActs() map[string]func(*env) error {
 			return e.AcceptLoss(e.ctx, tagOf(1), refOf(1), at(30), entry(ledger.EntryRecovery))
 		},
 		"Collect": func(e *env) error { return e.Collect(e.ctx, position(1, 1), at(30)) },
+		"Expire": func(e *env) error {
+			e.clock.set(at(30))
+			_, err := e.Expire(e.ctx, e.sweep(9).Lease, expiryOf(position(1, 1)))
+			return err
+		},
 	}
 }
 
@@ -69,6 +75,12 @@ func (e *env) enterBlob(s ledger.BlobState) {
 	case ledger.BlobSuperseded:
 		e.put(1, 1)
 		e.commit(capture(1, at(20), again(1, 3)))
+	case ledger.BlobExpired:
+		e.put(1, 1)
+		e.clock.set(at(25))
+		j := e.sweep(8)
+		e.expire(j, 1, position(1, 1))
+		e.endSweep(j, ledger.SweepDone)
 	}
 	e.must(err)
 	e.equal("state", e.state(1, 1), s)

@@ -62,33 +62,6 @@ func tenantSentences() []sentence {
 			e.equal("entries", len(es), 1)
 			e.equal("kind", es[0].Kind, ledger.EntryTenant)
 		}},
-		{"a policy decides expiry when a row is read", func(e *env) {
-			e.put(1, 1)
-			e.equal("maximum without a policy", e.blob(1, 1).Maximum, time.Duration(0))
-			e.maximum("reasoning", time.Hour)
-			e.equal("expires", e.blob(1, 1).ExpiresAt(), start.Add(time.Hour))
-			e.maximum("reasoning", 2*time.Second)
-			e.equal("expires", e.blob(1, 1).ExpiresAt(), at(2))
-			e.equal("start time", e.blob(1, 1).CreatedAt, start)
-			e.maximum("reasoning", 0)
-			e.equal("maximum", e.blob(1, 1).Maximum, time.Duration(0))
-		}},
-		{"a policy is one tenant's and one class's", func(e *env) {
-			e.tenant("beta", 0)
-			e.must(e.SetPolicy(e.ctx, ledger.Policy{Tenant: "beta", Class: "reasoning", Maximum: time.Hour}, entry(ledger.EntryPolicy)))
-			e.maximum("other", time.Hour)
-			e.put(1, 1)
-			e.equal("maximum", e.blob(1, 1).Maximum, time.Duration(0))
-		}},
-		{"a policy of an unknown tenant is not found", func(e *env) {
-			err := e.SetPolicy(e.ctx, ledger.Policy{Tenant: "nobody", Class: "reasoning"}, entry(ledger.EntryPolicy))
-			e.refused(err, blobd.ErrNotFound)
-		}},
-		{"the evidence of a policy is inserted with it", func(e *env) {
-			e.maximum("reasoning", time.Hour)
-			es := e.entries()
-			e.equal("kind", es[len(es)-1].Kind, ledger.EntryPolicy)
-		}},
 	}
 }
 

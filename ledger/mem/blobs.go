@@ -52,7 +52,7 @@ func (l *Ledger) LookupRepeats(ctx context.Context, tag blobd.ExecutionTag, repe
 func (l *Ledger) view(tag blobd.ExecutionTag) ledger.View {
 	v := ledger.View{Now: kept(l.now()), Recovery: l.identity.Recovery}
 	if e := l.executions[tag]; e != nil {
-		v.Execution = cloneExecution(*e)
+		v.Execution = l.shown(e)
 		v.MinimumWrap = l.tenants[e.Tenant].MinimumWrap
 	}
 	return v
@@ -98,10 +98,14 @@ func checkCapture(c *ledger.Capture) error {
 
 func (l *Ledger) checkExecution(c *ledger.Capture) error {
 	e := l.executions[c.Tag]
+	if e != nil && e.State == ledger.ExecutionErased {
+		return blobd.ErrErased
+	}
+	if l.fenced(c.Tenant) || e != nil && l.fenced(e.Tenant) {
+		return blobd.ErrTenantErased
+	}
 	if e != nil {
 		switch {
-		case e.State == ledger.ExecutionErased:
-			return blobd.ErrErased
 		case e.State == ledger.ExecutionClosed && e.CloseReason == ledger.ClosedRestricted:
 			return blobd.ErrRestricted
 		case e.State == ledger.ExecutionClosed:

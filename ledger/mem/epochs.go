@@ -26,6 +26,9 @@ func (l *Ledger) epoch(id string) *epoch {
 	return l.epochs[i]
 }
 
+// over reports whether an epoch is never due again.
+func over(s ledger.EpochState) bool { return s == ledger.EpochTrimmed || s == ledger.EpochEnded }
+
 // StartEpoch implements ledger.Epochs.
 func (l *Ledger) StartEpoch(ctx context.Context, n ledger.NewEpoch) (ledger.Epoch, error) {
 	if n.ID == "" {
@@ -41,8 +44,8 @@ func (l *Ledger) StartEpoch(ctx context.Context, n ledger.NewEpoch) (ledger.Epoc
 		}
 		return first.Epoch, nil
 	}
-	if _, known := l.tenants[n.Tenant]; !known {
-		return ledger.Epoch{}, refuse("start an epoch", fmt.Errorf("tenant: %w", blobd.ErrNotFound))
+	if err := l.living(n.Tenant); err != nil {
+		return ledger.Epoch{}, refuse("start an epoch", err)
 	}
 	for _, e := range l.epochs {
 		if e.Tenant == n.Tenant && (e.State == ledger.EpochRotating || e.State == ledger.EpochRewrapping) {
@@ -67,7 +70,7 @@ func (l *Ledger) ClaimEpoch(ctx context.Context, owner string, at, until time.Ti
 	var first *epoch
 	for _, e := range l.epochs {
 		leased := e.held && e.lease.Until.After(at)
-		if e.State == ledger.EpochTrimmed || e.RunAt.After(at) || leased {
+		if over(e.State) || e.RunAt.After(at) || leased {
 			continue
 		}
 		if first == nil || e.RunAt.Before(first.RunAt) {
@@ -86,7 +89,7 @@ func (l *Ledger) ClaimEpoch(ctx context.Context, owner string, at, until time.Ti
 // epochOf returns the epoch of a lease that is still its holder's.
 func (l *Ledger) epochOf(lease ledger.EpochLease) (*epoch, error) {
 	e := l.epoch(lease.EpochID)
-	if e == nil || e.State == ledger.EpochTrimmed || !e.held || e.lease.Owner != lease.Owner || e.lease.Term != lease.Term {
+	if e == nil || over(e.State) || !e.held || e.lease.Owner != lease.Owner || e.lease.Term != lease.Term {
 		return nil, fmt.Errorf("the lease is stale: %w", blobd.ErrConflict)
 	}
 	return e, nil
@@ -162,6 +165,9 @@ func (l *Ledger) moved(e ledger.Epoch, m ledger.EpochMove) (ledger.Epoch, error)
 
 // wraps lists a tenant's wraps below a version.
 func (l *Ledger) wraps(tenant string, below uint32) []ledger.Wrap {
+	if l.fenced(tenant) {
+		return nil
+	}
 	var ws []ledger.Wrap
 	if t, known := l.tenants[tenant]; known && t.IndexWrap < below {
 		ws = append(ws, ledger.Wrap{Key: ledger.WrappedKey{Version: t.IndexWrap, Ciphertext: slices.Clone(t.IndexKey)}})

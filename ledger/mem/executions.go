@@ -22,7 +22,7 @@ func (l *Ledger) Execution(ctx context.Context, tenant string, tag blobd.Executi
 	if e == nil || e.Tenant != tenant {
 		return ledger.Summary{}, refuse("execution", blobd.ErrNotFound)
 	}
-	s := ledger.Summary{Execution: *cloneExecution(*e), Classes: map[string]int64{}}
+	s := ledger.Summary{Execution: *l.shown(e), Classes: map[string]int64{}}
 	steps := map[string]bool{}
 	for _, p := range l.parts {
 		if p.tag == tag {
@@ -30,12 +30,12 @@ func (l *Ledger) Execution(ctx context.Context, tenant string, tag blobd.Executi
 		}
 	}
 	s.Steps = int64(len(steps))
-	if e.State == ledger.ExecutionErased {
+	if s.State == ledger.ExecutionErased {
 		return s, nil
 	}
 	for _, b := range l.live(tag) {
 		s.Classes[b.Class]++
-		if due := b.ExpiresAt(); !due.IsZero() && (s.NextDue.IsZero() || due.Before(s.NextDue)) {
+		if due := b.ExpiresAt; !due.IsZero() && (s.NextDue.IsZero() || due.Before(s.NextDue)) {
 			s.NextDue = due
 		}
 	}
@@ -70,7 +70,8 @@ func (l *Ledger) ListExecutions(ctx context.Context, q ledger.ExecutionQuery) ([
 		return ledger.ExecutionCursor{CreatedAt: e.CreatedAt, Tag: e.Tag}
 	}
 	var es []ledger.Execution
-	for _, e := range l.executions {
+	for _, row := range l.executions {
+		e := l.shown(row)
 		before := q.Before
 		before.CreatedAt = kept(before.CreatedAt)
 		switch {
@@ -78,7 +79,7 @@ func (l *Ledger) ListExecutions(ctx context.Context, q ledger.ExecutionQuery) ([
 		case q.Before != (ledger.ExecutionCursor{}) && newest(before, cursor(*e)) >= 0:
 		case q.Class != "" && !l.hasClass(e, q.Class):
 		default:
-			es = append(es, *cloneExecution(*e))
+			es = append(es, *e)
 		}
 	}
 	slices.SortFunc(es, func(a, b ledger.Execution) int { return newest(cursor(a), cursor(b)) })
@@ -141,7 +142,7 @@ func (l *Ledger) move(ctx context.Context, op string, tag blobd.ExecutionTag, fr
 	switch {
 	case e == nil:
 		return ledger.Record{}, refuse(op, blobd.ErrNotFound)
-	case e.State == ledger.ExecutionErased:
+	case e.State == ledger.ExecutionErased || l.fenced(e.Tenant):
 		return ledger.Record{}, refuse(op, blobd.ErrErased)
 	case e.State != from:
 		return ledger.Record{}, refuse(op, fmt.Errorf("the execution's state is %d: %w", e.State, blobd.ErrConflict))

@@ -31,11 +31,15 @@ func sorted(refs []blobd.Ref) []blobd.Ref {
 func (l *Ledger) plan(s ledger.EraseScope, ofRefs bool) (
 	p ledger.Plan, rows []*ledger.Blob, named []blobd.Ref, err error,
 ) {
+	if s.WholeTenant {
+		p, err := l.planTenant(s.Tenant)
+		return p, nil, nil, err
+	}
 	e := l.executions[s.Tag]
 	if e != nil && e.Tenant != s.Tenant {
 		return p, nil, nil, fmt.Errorf("the execution is another tenant's: %w", blobd.ErrConflict)
 	}
-	erased := e != nil && e.State == ledger.ExecutionErased
+	erased := l.fenced(s.Tenant) || e != nil && e.State == ledger.ExecutionErased
 	switch {
 	case ofRefs:
 		for _, ref := range sorted(s.Refs) {
@@ -54,10 +58,10 @@ func (l *Ledger) plan(s ledger.EraseScope, ofRefs bool) (
 				p.Blobs, p.Bytes = p.Blobs+1, p.Bytes+row.Size
 			}
 		}
-	case e == nil:
-		p.NotFound = 1
 	case erased:
 		p.AlreadyErased = 1
+	case e == nil:
+		p.NotFound = 1
 	default:
 		p = ledger.Plan{Executions: 1, Blobs: e.Blobs, Bytes: e.Bytes}
 	}
@@ -66,6 +70,9 @@ func (l *Ledger) plan(s ledger.EraseScope, ofRefs bool) (
 
 // Plan implements ledger.Erasures.
 func (l *Ledger) Plan(ctx context.Context, s ledger.EraseScope) (ledger.Plan, error) {
+	if err := s.Check(); err != nil {
+		return ledger.Plan{}, refuse("plan", err)
+	}
 	if err := l.begin(ctx, "plan"); err != nil {
 		return ledger.Plan{}, err
 	}
@@ -82,12 +89,16 @@ func (l *Ledger) Fence(ctx context.Context, f ledger.Fence) (ledger.Erasure, led
 	if f.ID == "" {
 		return ledger.Erasure{}, ledger.Record{}, refuse("fence", fmt.Errorf("no erasure id: %w", blobd.ErrInvalid))
 	}
+	if err := f.Scope.Check(); err != nil {
+		return ledger.Erasure{}, ledger.Record{}, refuse("fence", err)
+	}
 	if err := l.begin(ctx, "fence"); err != nil {
 		return ledger.Erasure{}, ledger.Record{}, err
 	}
 	defer l.mu.Unlock()
 	if first := l.erasure(f.ID); first != nil {
-		if first.Scope.Tenant != f.Scope.Tenant || first.Scope.Tag != f.Scope.Tag || first.OfRefs != (len(f.Scope.Refs) > 0) {
+		if first.Scope.Tenant != f.Scope.Tenant || first.Scope.Tag != f.Scope.Tag ||
+			first.OfRefs != (len(f.Scope.Refs) > 0) || first.Scope.WholeTenant != f.Scope.WholeTenant {
 			return ledger.Erasure{}, ledger.Record{}, refuse("fence",
 				fmt.Errorf("the erasure id has another scope: %w", blobd.ErrConflict))
 		}
@@ -99,7 +110,10 @@ func (l *Ledger) Fence(ctx context.Context, f ledger.Fence) (ledger.Erasure, led
 	}
 	l.append(f.Entries...)
 	kind := ledger.RecordFence
-	if e.OfRefs {
+	switch {
+	case e.Scope.WholeTenant:
+		kind = ledger.RecordTenant
+	case e.OfRefs:
 		kind = ledger.RecordErase
 	}
 	e.first = l.record(ledger.Record{
@@ -120,7 +134,7 @@ func (l *Ledger) erasure(id string) *erasure {
 func (l *Ledger) wrapOf(s ledger.EraseScope) uint32 {
 	e := l.executions[s.Tag]
 	switch {
-	case e == nil:
+	case e == nil || s.WholeTenant:
 		return l.tenants[s.Tenant].MinimumWrap
 	case e.Key != nil:
 		return e.Key.Version
@@ -141,7 +155,11 @@ func (l *Ledger) fence(f ledger.Fence, ofRefs, replayed bool, wrap uint32) (*era
 	if err != nil {
 		return nil, err
 	}
-	if ofRefs {
+	switch {
+	case f.Scope.WholeTenant:
+		plan.Executions, plan.Blobs, plan.Bytes = 0, 0, 0 // counted by DropKeys
+		l.fenceTenant(f)
+	case ofRefs:
 		lost := len(rows) > 0
 		l.eraseRows(f.Scope.Tag, rows)
 		if replayed {
@@ -152,8 +170,10 @@ func (l *Ledger) fence(f ledger.Fence, ofRefs, replayed bool, wrap uint32) (*era
 		if x := l.executions[f.Scope.Tag]; lost && x != nil && x.Key != nil {
 			l.lostBlob[f.Scope.Tag] = true
 		}
-	} else if err := l.fenceExecution(f); err != nil {
-		return nil, err
+	case !l.fenced(f.Scope.Tenant):
+		if err := l.fenceExecution(f); err != nil {
+			return nil, err
+		}
 	}
 	e := &erasure{
 		Erasure: ledger.Erasure{
@@ -199,7 +219,7 @@ func (l *Ledger) eraseRows(tag blobd.ExecutionTag, rows []*ledger.Blob) {
 
 // enterErased enters tombstones for refs without a row, and returns those refs.
 func (l *Ledger) enterErased(f ledger.Fence) (entered []blobd.Ref) {
-	if e := l.executions[f.Scope.Tag]; e != nil && e.State == ledger.ExecutionErased {
+	if e := l.executions[f.Scope.Tag]; l.fenced(f.Scope.Tenant) || e != nil && e.State == ledger.ExecutionErased {
 		return nil
 	}
 	for _, ref := range sorted(f.Scope.Refs) {

@@ -1,7 +1,6 @@
 package mem
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"slices"
@@ -83,31 +82,36 @@ func (l *Ledger) Tombstone(ctx context.Context, lease ledger.Lease, limit int) (
 		return 0, err
 	}
 	defer l.mu.Unlock()
-	left := l.left(e)
-	for _, row := range cut(left, limit) {
+	all := l.left(e)
+	for _, at := range cut(all, limit) {
+		row := l.blobs[at]
 		bare := ledger.Blob{Ref: row.Ref, State: ledger.BlobErased, CreatedAt: row.CreatedAt, Repeat: row.Repeat}
 		if !e.OfRefs {
-			l.release(e.Scope.Tag, row)
+			l.release(at.Tag, row)
 			bare.Repeat = [32]byte{}
 		}
 		*row = bare
-		delete(l.subjects, ledger.Position{Tag: e.Scope.Tag, Ref: row.Ref})
+		delete(l.subjects, at)
 	}
-	return len(left) - len(cut(left, limit)), nil
+	left := len(all) - len(cut(all, limit))
+	if e.Scope.WholeTenant {
+		left = min(left, limit)
+	}
+	return left, nil
 }
 
 // left lists the rows of a job's scope that are not tombstones yet.
-func (l *Ledger) left(e *erasure) (rows []*ledger.Blob) {
+func (l *Ledger) left(e *erasure) (rows []ledger.Position) {
 	for at, row := range l.blobs {
-		if at.Tag != e.Scope.Tag || row.State == ledger.BlobCollected || e.OfRefs && !slices.Contains(e.refs, at.Ref) {
+		if !l.within(e, at.Tag) || row.State == ledger.BlobCollected || e.OfRefs && !slices.Contains(e.refs, at.Ref) {
 			continue
 		}
 		keepsTag := !e.OfRefs && row.Repeat != [32]byte{}
 		if row.State != ledger.BlobErased || row.Class != "" || keepsTag {
-			rows = append(rows, row)
+			rows = append(rows, at)
 		}
 	}
-	slices.SortFunc(rows, func(a, b *ledger.Blob) int { return bytes.Compare(a.Ref[:], b.Ref[:]) })
+	slices.SortFunc(rows, comparePositions)
 	return rows
 }
 
@@ -118,7 +122,7 @@ func (l *Ledger) Finish(ctx context.Context, lease ledger.Lease, p ledger.Progre
 		return err
 	}
 	defer l.mu.Unlock()
-	if len(l.left(e)) > 0 {
+	if len(l.left(e)) > 0 || len(l.keyed(e)) > 0 {
 		return refuse("finish", fmt.Errorf("rows are left: %w", blobd.ErrConflict))
 	}
 	if l.covered(e) {
@@ -135,8 +139,11 @@ func (l *Ledger) covered(e *erasure) bool {
 		if earlier == e {
 			return false
 		}
+		if earlier.State == ledger.ErasureRunning && earlier.Scope.WholeTenant && earlier.Scope.Tenant == e.Scope.Tenant {
+			return true
+		}
 		shares := !earlier.OfRefs || slices.ContainsFunc(earlier.refs, func(r blobd.Ref) bool { return slices.Contains(e.refs, r) })
-		if earlier.Scope.Tag == e.Scope.Tag && earlier.State == ledger.ErasureRunning && shares {
+		if earlier.Scope.Tag == e.Scope.Tag && !e.Scope.WholeTenant && earlier.State == ledger.ErasureRunning && shares {
 			return true
 		}
 	}

@@ -110,7 +110,7 @@ func (l *Ledger) ScanBlobs(ctx context.Context, after ledger.Position, limit int
 		}
 		s := ledger.ScannedBlob{Position: at, Blob: *l.blob(at.Tag, row)}
 		if e := l.executions[at.Tag]; e != nil {
-			e = cloneExecution(*e)
+			e = l.shown(e)
 			s.Tenant, s.ExecutionID, s.ExecutionState, s.Key = e.Tenant, e.ID, e.State, e.Key
 		}
 		bs = append(bs, s)
@@ -145,7 +145,7 @@ func (l *Ledger) AcceptLoss(ctx context.Context, tag blobd.ExecutionTag, ref blo
 	if row == nil {
 		return refuse("accept loss", blobd.ErrNotFound)
 	}
-	erased := e != nil && e.State == ledger.ExecutionErased
+	erased := e != nil && l.shown(e).State == ledger.ExecutionErased
 	if erased || row.State != ledger.BlobLive && row.State != ledger.BlobMissing {
 		return refuse("accept loss", fmt.Errorf("the blob's state is %d: %w", row.State, blobd.ErrConflict))
 	}

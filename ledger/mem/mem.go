@@ -25,7 +25,11 @@ type Ledger struct {
 	identity     ledger.Identity
 	writes       int64
 	tenants      map[string]ledger.Tenant
-	policies     map[class]time.Duration
+	policies     map[class][]ledger.Policy // newest first
+	versions     int64                     // the newest version of a policy
+	classes      map[class]bool            // ever put
+	numbers      map[ledger.Position]int64 // of rows that were put
+	sweeps       []*sweep
 	tokens       map[string]ledger.Token
 	executions   map[blobd.ExecutionTag]*ledger.Execution
 	blobs        map[ledger.Position]*ledger.Blob
@@ -57,7 +61,9 @@ func New(now func() time.Time) *Ledger {
 	return &Ledger{
 		now:        now,
 		tenants:    map[string]ledger.Tenant{},
-		policies:   map[class]time.Duration{},
+		policies:   map[class][]ledger.Policy{},
+		classes:    map[class]bool{},
+		numbers:    map[ledger.Position]int64{},
 		tokens:     map[string]ledger.Token{},
 		executions: map[blobd.ExecutionTag]*ledger.Execution{},
 		blobs:      map[ledger.Position]*ledger.Blob{},
@@ -102,7 +108,7 @@ func kept(t time.Time) time.Time {
 func cut[T any](s []T, limit int) []T { return s[:min(limit, len(s))] }
 
 func cloneTenant(t ledger.Tenant) ledger.Tenant {
-	t.CreatedAt = kept(t.CreatedAt)
+	t.CreatedAt, t.FencedAt = kept(t.CreatedAt), kept(t.FencedAt)
 	t.NameKey, t.IndexKey = slices.Clone(t.NameKey), slices.Clone(t.IndexKey)
 	return t
 }
@@ -129,9 +135,7 @@ func cloneExecution(e ledger.Execution) *ledger.Execution {
 func (l *Ledger) blob(tag blobd.ExecutionTag, row *ledger.Blob) *ledger.Blob {
 	b := *row
 	b.WrappedKey, b.Audience = slices.Clone(b.WrappedKey), slices.Clone(b.Audience)
-	if e := l.executions[tag]; e != nil {
-		b.Maximum = l.policies[class{e.Tenant, b.Class}]
-	}
+	b.ExpiresAt = l.expires(tag, row)
 	return &b
 }
 

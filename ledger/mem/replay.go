@@ -76,8 +76,8 @@ func (l *Ledger) giveWay(lost []ledger.Record) (own []ledger.Record) {
 func (l *Ledger) checkReplay(r ledger.Record) error {
 	switch r.Kind {
 	case ledger.RecordMark, ledger.RecordClose, ledger.RecordReopen, ledger.RecordRevoke:
-	case ledger.RecordFence, ledger.RecordErase:
-		if len(r.Refs) > 0 && r.Kind != ledger.RecordErase || r.ErasureID == "" {
+	case ledger.RecordFence, ledger.RecordErase, ledger.RecordTenant:
+		if len(r.Refs) > 0 && r.Kind != ledger.RecordErase || r.ErasureID == "" || r.Tenant == "" && r.Kind == ledger.RecordTenant {
 			return fmt.Errorf("%s record of %d refs: %w", r.Kind, len(r.Refs), blobd.ErrInvalid)
 		}
 		if e := l.executions[r.Tag]; e != nil && e.Tenant != r.Tenant {
@@ -92,9 +92,12 @@ func (l *Ledger) checkReplay(r ledger.Record) error {
 func (l *Ledger) reapply(r ledger.Record) error {
 	e := l.executions[r.Tag]
 	switch r.Kind {
-	case ledger.RecordFence, ledger.RecordErase:
+	case ledger.RecordFence, ledger.RecordErase, ledger.RecordTenant:
 		known := l.erasure(r.ErasureID) != nil
-		scope := ledger.EraseScope{Tenant: r.Tenant, Tag: r.Tag, Refs: r.Refs}
+		scope := ledger.EraseScope{Tenant: r.Tenant, Tag: r.Tag, Refs: r.Refs, WholeTenant: r.Kind == ledger.RecordTenant}
+		if scope.WholeTenant {
+			l.enterTenant(r)
+		}
 		added, err := l.fence(ledger.Fence{ID: r.ErasureID, At: r.At, RunAt: r.At, Scope: scope},
 			r.Kind == ledger.RecordErase, true, max(r.Wrap, l.wrapOf(scope)))
 		if err != nil {

@@ -113,6 +113,8 @@ func (s *staging) keep() {
 		l.repeats[repeat{c.Tag, row.Repeat}] = ref
 		e.Blobs, e.Bytes = e.Blobs+1, e.Bytes+row.Size
 		l.writes++
+		l.numbers[ledger.Position{Tag: c.Tag, Ref: ref}] = l.writes
+		l.classes[class{c.Tenant, row.Class}] = true
 	}
 	for _, row := range s.answers {
 		l.unite(c.Tag, row.Ref, c.Subjects)

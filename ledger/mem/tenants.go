@@ -57,28 +57,14 @@ func (l *Ledger) ListTenants(ctx context.Context, after string, limit int) ([]le
 	return cut(ts, limit), nil
 }
 
-// SetPolicy implements ledger.Tenants.
-func (l *Ledger) SetPolicy(ctx context.Context, p ledger.Policy, e ledger.Entry) error {
-	if err := l.begin(ctx, "set policy"); err != nil {
-		return err
-	}
-	defer l.mu.Unlock()
-	if _, known := l.tenants[p.Tenant]; !known {
-		return refuse("set policy", fmt.Errorf("tenant: %w", blobd.ErrNotFound))
-	}
-	l.policies[class{p.Tenant, p.Class}] = p.Maximum
-	l.append(e)
-	return nil
-}
-
 // CreateToken implements ledger.Tokens.
 func (l *Ledger) CreateToken(ctx context.Context, t ledger.Token, e ledger.Entry) error {
 	if err := l.begin(ctx, "create token"); err != nil {
 		return err
 	}
 	defer l.mu.Unlock()
-	if _, known := l.tenants[t.Tenant]; !known {
-		return refuse("create token", fmt.Errorf("tenant: %w", blobd.ErrNotFound))
+	if err := l.living(t.Tenant); err != nil {
+		return refuse("create token", err)
 	}
 	for _, other := range l.tokens {
 		if other.ID == t.ID || other.Hash == t.Hash {

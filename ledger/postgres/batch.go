@@ -115,6 +115,7 @@ func (b *batch) apply(c *ledger.Capture) (ledger.Committed, error) {
 // check asks what the contract asks first, in its order.
 func (b *batch) check(e *execution, c *ledger.Capture) error {
 	minimum, known := b.minimum[c.Tenant]
+	isNew := e.isNew && !e.changed // an earlier capture of this batch may have made it
 	switch {
 	case e.state == ledger.ExecutionErased:
 		return refusal{blobd.ErrErased}
@@ -124,11 +125,11 @@ func (b *batch) check(e *execution, c *ledger.Capture) error {
 		return refusal{blobd.ErrClosed}
 	case !known:
 		return refusal{fmt.Errorf("tenant: %w", blobd.ErrNotFound)}
-	case !e.isNew && e.tenant != c.Tenant:
+	case !isNew && e.tenant != c.Tenant:
 		return refusal{fmt.Errorf("the execution is another tenant's: %w", blobd.ErrConflict)}
-	case e.isNew && c.Key.Version < minimum:
+	case isNew && c.Key.Version < minimum:
 		return refusal{fmt.Errorf("wrapped by version %d, minimum %d: %w", c.Key.Version, minimum, blobd.ErrConflict)}
-	case e.isNew:
+	case isNew:
 		return b.checkID(c)
 	case e.key == nil:
 		return errNoKey

@@ -17,7 +17,7 @@ func (l *Ledger) Identity(ctx context.Context, id string) (i ledger.Identity, er
 	}
 	var n int64
 	found := false
-	err = l.write(ctx, op, func(_ context.Context, x *tx) error {
+	err = l.writeAnywhere(ctx, op, func(_ context.Context, x *tx) error {
 		i, found = ledger.Identity{}, false
 		x.count(&n, "UPDATE deployment SET id = $1 WHERE id = ''", id)
 		x.scan(&found, []any{&i.ID, &i.Confirmed, &i.Recovery}, "SELECT id, confirmed, recovery FROM deployment")
@@ -35,7 +35,7 @@ func (l *Ledger) Identity(ctx context.Context, id string) (i ledger.Identity, er
 
 // ConfirmIdentity implements ledger.Deployment.
 func (l *Ledger) ConfirmIdentity(ctx context.Context) error {
-	return l.write(ctx, "confirm identity", func(ctx context.Context, x *tx) error {
+	return l.writeAnywhere(ctx, "confirm identity", func(ctx context.Context, x *tx) error {
 		var n int64
 		x.count(&n, "UPDATE deployment SET confirmed = TRUE WHERE id <> ''")
 		err := x.flush(ctx)
@@ -48,7 +48,7 @@ func (l *Ledger) SetRecovery(ctx context.Context, s ledger.RecoveryState, e ledg
 	if s > ledger.RecoveryReplayGap {
 		return classify("set recovery", fmt.Errorf("recovery state %d: %w", s, blobd.ErrInvalid))
 	}
-	return l.write(ctx, "set recovery", func(_ context.Context, x *tx) error {
+	return l.writeAnywhere(ctx, "set recovery", func(_ context.Context, x *tx) error {
 		x.append(e)
 		x.move(counts{entries: 1})
 		x.exec("UPDATE deployment SET recovery = $1", int16(s))
@@ -59,13 +59,8 @@ func (l *Ledger) SetRecovery(ctx context.Context, s ledger.RecoveryState, e ledg
 // Check implements ledger.Deployment: it writes and commits, since only that
 // proves that the database takes writes.
 func (l *Ledger) Check(ctx context.Context) error {
-	return l.write(ctx, "check", func(ctx context.Context, x *tx) error {
-		var at string
-		x.scan(nil, []any{&at}, "SELECT "+timeline)
+	return l.write(ctx, "check", func(_ context.Context, x *tx) error {
 		x.exec("UPDATE counters SET checks = checks + 1 WHERE slot = $1", rand.IntN(slots))
-		if err := x.flush(ctx); err != nil {
-			return err
-		}
-		return l.checkTimeline(at)
+		return nil
 	})
 }

@@ -50,8 +50,7 @@ func addClass(s *ledger.Summary, r pgx.CollectableRow) error {
 		return err
 	}
 	s.Classes[name] = n
-	first.Maximum = time.Duration(deref(maximum))
-	s.NextDue = earlier(s.NextDue, first.ExpiresAt())
+	s.NextDue = earlier(s.NextDue, first.CreatedAt.Add(time.Duration(deref(maximum))))
 	return nil
 }
 

@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"errors"
 	"fmt"
+	"sync"
 	"testing"
 	"time"
 
@@ -102,7 +103,7 @@ func do(t testing.TB, c *pgx.Conn, sql string, args ...any) {
 func awaitWaiting(t testing.TB, url string, n int) {
 	t.Helper()
 	c := session(t, url)
-	for t.Context().Err() == nil {
+	for began := time.Now(); time.Since(began) < 20*time.Second; {
 		var have int
 		must(t, c.QueryRow(t.Context(), `SELECT count(*) FROM pg_stat_activity
 			WHERE datname = current_database() AND wait_event_type = 'Lock'`).Scan(&have))
@@ -116,7 +117,7 @@ func awaitWaiting(t testing.TB, url string, n int) {
 // half is a transaction of a node that stops before its COMMIT.
 type half struct {
 	*tx
-	release func()
+	finish func() // rolls back what was not committed; later calls do nothing
 }
 
 // begun runs f in a transaction that is left open.
@@ -127,9 +128,14 @@ func begun(t testing.TB, l *Ledger, f func(context.Context, *tx) error) half {
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	t.Cleanup(cancel)
 	x := l.begin(ctx, conn.Conn())
+	finish := sync.OnceFunc(func() {
+		x.abort(context.Background())
+		conn.Release()
+	})
+	t.Cleanup(finish) // a test that fails waits for nobody
 	must(t, f(ctx, x))
 	must(t, x.flush(ctx))
-	return half{x, conn.Release}
+	return half{x, finish}
 }
 
 // later runs f aside and returns its error when asked.

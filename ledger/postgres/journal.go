@@ -108,7 +108,7 @@ func (l *Ledger) Published(ctx context.Context, seqs []int64) error {
 	seqs = slices.Clone(seqs)
 	slices.Sort(seqs)
 	seqs = slices.Compact(seqs)
-	return l.write(ctx, "published", func(ctx context.Context, x *tx) error {
+	return l.writeAnywhere(ctx, "published", func(ctx context.Context, x *tx) error {
 		var n int64
 		x.exec("SELECT seq FROM journal WHERE seq = ANY($1::bigint[]) ORDER BY seq FOR UPDATE", seqs)
 		x.count(&n, "UPDATE journal SET published = TRUE WHERE seq = ANY($1::bigint[])", seqs)

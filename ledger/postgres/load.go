@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"slices"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 
@@ -73,7 +74,7 @@ func (l *Ledger) load(ctx context.Context, x *tx, b *batch, orSkip string) error
 	x.exec("SELECT pg_advisory_xact_lock_shared(k) FROM unnest($1::bigint[]) k", q.locks)
 	x.scan(nil, []any{&at}, "SELECT "+timeline)
 	x.each(b.scanExecution, `SELECT tag, tenant, state, reason FROM executions
-		WHERE tag = ANY($1::bytea[]) ORDER BY tag`+orSkip[:0], q.tags)
+		WHERE tag = ANY($1::bytea[]) ORDER BY tag FOR NO KEY UPDATE`+orSkip, q.tags)
 	if orSkip != "" {
 		x.each(func(r pgx.CollectableRow) error { return scanTag(r, seen) },
 			"SELECT tag FROM executions WHERE tag = ANY($1::bytea[])", q.tags)
@@ -141,9 +142,9 @@ func (b *batch) scanMinimum(r pgx.CollectableRow) error {
 
 func (b *batch) scanMaximum(r pgx.CollectableRow) error {
 	var c class
-	var policy ledger.Policy
-	err := r.Scan(&c.tenant, &c.name, &policy.Maximum)
-	b.maximum[c] = policy.Maximum
+	var maximum int64
+	err := r.Scan(&c.tenant, &c.name, &maximum)
+	b.maximum[c] = time.Duration(maximum)
 	return err
 }
 

@@ -57,7 +57,7 @@ func (l *Ledger) EnterMissing(ctx context.Context, objects []ledger.Position, at
 	slices.SortFunc(objects, comparePositions)
 	objects = slices.Compact(objects)
 	var entered int64
-	err := l.write(ctx, "enter missing", func(_ context.Context, x *tx) error {
+	err := l.writeAnywhere(ctx, "enter missing", func(_ context.Context, x *tx) error {
 		tags, refs := make([][]byte, len(objects)), make([][]byte, len(objects))
 		for i := range objects {
 			tags[i], refs[i] = objects[i].Tag[:], objects[i].Ref[:]

@@ -14,7 +14,7 @@ import (
 // done: both lock rows of the table that it locks, and neither holds anything
 // that it still waits for.
 func (l *Ledger) Replay(ctx context.Context, rs []ledger.Record) error {
-	return l.write(ctx, "replay", func(ctx context.Context, x *tx) error { return replayAll(ctx, x, rs) })
+	return l.writeAnywhere(ctx, "replay", func(ctx context.Context, x *tx) error { return replayAll(ctx, x, rs) })
 }
 
 func replayAll(ctx context.Context, x *tx, rs []ledger.Record) error {

@@ -148,7 +148,7 @@ func (b *blobRow) blob() (*ledger.Blob, error) {
 		Ref: ref, State: ledger.BlobState(deref(b.state)), Class: deref(b.class), Kind: blobd.Kind(deref(b.kind)),
 		ContentType: deref(b.contentType), Size: deref(b.size), SealedSize: deref(b.sealedSize), StepID: deref(b.stepID),
 		CreatedAt: b.createdAt, Repeat: b.repeat, WrappedKey: b.wrapped, Audience: b.audience,
-		Maximum: time.Duration(deref(b.maximum)),
+		ExpiresAt: expiry(b.createdAt, time.Duration(deref(b.maximum))),
 	}, nil
 }
 

@@ -73,21 +73,3 @@ func (l *Ledger) ListTenants(ctx context.Context, after string, limit int) ([]le
 	return list(ctx, l, "list tenants", scanTenant,
 		"SELECT "+tenantColumns+" FROM tenants WHERE id > $1 ORDER BY id LIMIT $2", after, limit)
 }
-
-// SetPolicy implements ledger.Tenants.
-func (l *Ledger) SetPolicy(ctx context.Context, p ledger.Policy, e ledger.Entry) error {
-	return l.write(ctx, "set policy", func(ctx context.Context, x *tx) error {
-		x.exec(`INSERT INTO policies (tenant, class, maximum) VALUES ($1, $2, $3)
-			ON CONFLICT (tenant, class) DO UPDATE SET maximum = excluded.maximum`, p.Tenant, p.Class, int64(p.Maximum))
-		err := x.flush(ctx)
-		if sqlState(err) == foreignKeyViolation {
-			return fmt.Errorf("tenant: %w", blobd.ErrNotFound)
-		}
-		if err != nil {
-			return err
-		}
-		x.append(e)
-		x.move(counts{entries: 1})
-		return nil
-	})
-}

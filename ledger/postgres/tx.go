@@ -18,8 +18,9 @@ import (
 // questions, and COMMIT goes with the last. What is queued for COMMIT must be
 // right whatever it finds: only the server can still refuse.
 type tx struct {
-	conn  *pgx.Conn
-	batch *pgx.Batch
+	conn     *pgx.Conn
+	batch    *pgx.Batch
+	timeline string // of this transaction, once something was flushed
 }
 
 // exec queues a statement whose answer does not matter.
@@ -104,6 +105,7 @@ func (l *Ledger) begin(ctx context.Context, conn *pgx.Conn) *tx {
 	t := &tx{conn: conn, batch: new(pgx.Batch)}
 	t.exec("BEGIN ISOLATION LEVEL READ COMMITTED")
 	t.exec(settings, millis(left(ctx)), millis(l.options.Pause))
+	t.scan(nil, []any{&t.timeline}, "SELECT "+timeline)
 	return t
 }
 
@@ -120,8 +122,25 @@ func left(ctx context.Context) time.Duration {
 func millis(d time.Duration) string { return strconv.FormatInt(max(d.Milliseconds(), 1), 10) }
 
 // write runs f in one transaction, again if others were in between. f must not
-// keep what an earlier try found.
+// keep what an earlier try found. On a timeline that is not trusted nothing is
+// changed.
 func (l *Ledger) write(ctx context.Context, op string, f func(context.Context, *tx) error) error {
+	return l.writeAnywhere(ctx, op, func(ctx context.Context, x *tx) error {
+		if err := f(ctx, x); err != nil {
+			return err
+		}
+		if x.timeline == "" { // f flushed nothing
+			if err := x.flush(ctx); err != nil {
+				return err
+			}
+		}
+		return l.checkTimeline(x.timeline)
+	})
+}
+
+// writeAnywhere is write on any timeline: for what recovery needs before it
+// knows what a new one holds.
+func (l *Ledger) writeAnywhere(ctx context.Context, op string, f func(context.Context, *tx) error) error {
 	return classify(op, l.retry(ctx, func(ctx context.Context) error { return l.transact(ctx, f) }))
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/blobd/blobd"
 	"github.com/blobd/blobd/ledger"
@@ -21,6 +22,9 @@ type batch struct {
 	parts      [][]any
 	subjects   [][]any
 	entries    []ledger.Entry
+	due        []newDue
+	classes    map[class]int64 // the ledger's; only read
+	newClasses map[class]int64 // learned by this batch
 }
 
 // executionState is an execution's row as the batch sees it, and what the batch
@@ -32,6 +36,7 @@ type executionState struct {
 	reason       ledger.CloseReason
 	keyID        [16]byte
 	keyVersion   uint32
+	endedAt      time.Time
 	n            int64 // its row's number
 	blobs, bytes int64
 
@@ -44,8 +49,11 @@ type executionState struct {
 // totals are the counters of the deployment's row that commits move.
 type totals struct{ writes, blobs, bytes, executions, records int64 }
 
-func newBatch(ctx context.Context, w *conn, known *facts, m *memo) (*batch, error) {
-	b := &batch{w: w, known: known, memo: m, executions: make(map[blobd.ExecutionTag]*executionState)}
+func newBatch(ctx context.Context, w *conn, known *facts, m *memo, classes map[class]int64) (*batch, error) {
+	b := &batch{
+		w: w, known: known, memo: m, executions: make(map[blobd.ExecutionTag]*executionState),
+		classes: classes, newClasses: map[class]int64{},
+	}
 	found, err := w.one(ctx, "SELECT writes, blobs, bytes, executions, records FROM deployment", func(r *row) {
 		b.totals = totals{r.int(0), r.int(1), r.int(2), r.int(3), r.int(4)}
 	})
@@ -61,6 +69,9 @@ func (b *batch) flush(ctx context.Context) error {
 		WHERE b.execution_tag = p.column2 AND b.ref = p.column6 AND b.step_id = p.column3
 			AND b.attempt = p.column4 AND b.part_index = p.column5) ON CONFLICT DO NOTHING`, b.parts)
 	if err != nil {
+		return err
+	}
+	if err := b.flushDue(ctx); err != nil {
 		return err
 	}
 	err = b.w.insertMany(ctx, "INSERT INTO subjects (execution_tag, ref, subject) VALUES ",

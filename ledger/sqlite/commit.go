@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
@@ -77,12 +78,16 @@ func (l *Ledger) transactBatch(w *conn, items []*commit) (broken bool, err error
 	ctx := context.Background() // once begun it runs to its end
 	var b *batch
 	broken, err = l.transactAside(ctx, w, func(w *conn) (err error) {
-		b, err = l.applyAll(ctx, w, items)
-		return err
+		if b, err = l.applyAll(ctx, w, items); err != nil {
+			return err
+		}
+		l.memo.committing(b.executions)
+		return nil
 	})
 	switch {
 	case err == nil:
-		l.memo.committed(b.executions)
+		l.memo.committed()
+		maps.Copy(l.classes, b.newClasses)
 	case errors.Is(err, errNothing):
 		err = nil
 	default: // nobody can say what happened
@@ -108,7 +113,7 @@ func (l *Ledger) applyAll(ctx context.Context, w *conn, items []*commit) (*batch
 		}
 		known = l.facts.Load()
 	}
-	b, err := newBatch(ctx, w, known, l.memo)
+	b, err := newBatch(ctx, w, known, l.memo, l.classes)
 	if err != nil {
 		return nil, err
 	}
@@ -170,9 +175,15 @@ func (b *batch) execution(ctx context.Context, c *ledger.Capture) (*executionSta
 		}
 	}
 	minimum, known := b.known.minimumWrap[c.Tenant]
+	_, fenced := b.known.fenced[c.Tenant]
+	if _, its := b.known.fenced[e.tenant]; its {
+		fenced = true
+	}
 	switch {
 	case e.state == ledger.ExecutionErased:
 		return nil, refusal{blobd.ErrErased}
+	case fenced:
+		return nil, refusal{blobd.ErrTenantErased}
 	case e.state == ledger.ExecutionClosed && e.reason == ledger.ClosedRestricted:
 		return nil, refusal{blobd.ErrRestricted}
 	case e.state == ledger.ExecutionClosed:
@@ -191,7 +202,7 @@ func (b *batch) execution(ctx context.Context, c *ledger.Capture) (*executionSta
 
 func (b *batch) loadExecution(ctx context.Context, c *ledger.Capture) (*executionState, error) {
 	if n, x, ok := b.memo.execution(c.Tag); ok {
-		e := &executionState{tenant: x.Tenant, state: x.State, reason: x.CloseReason, n: n}
+		e := &executionState{tenant: x.Tenant, state: x.State, reason: x.CloseReason, n: n, endedAt: x.EndedAt}
 		if x.Key != nil {
 			e.keyID, e.keyVersion = x.Key.ID, x.Key.Version
 		}
@@ -199,13 +210,13 @@ func (b *batch) loadExecution(ctx context.Context, c *ledger.Capture) (*executio
 		return e, nil
 	}
 	e := &executionState{isNew: true}
-	_, err := b.w.one(ctx, "SELECT tenant, state, reason, key_id, key_version, n FROM executions WHERE tag = ?",
+	_, err := b.w.one(ctx, "SELECT tenant, state, reason, key_id, key_version, n, ended_at FROM executions WHERE tag = ?",
 		func(r *row) {
 			e.isNew = false
 			e.tenant = r.text(0)
 			e.state = ledger.ExecutionState(r.int(1))
 			e.reason = ledger.CloseReason(r.int(2))
-			e.n = r.int(5)
+			e.n, e.endedAt = r.int(5), r.time(6)
 			if e.state != ledger.ExecutionErased {
 				r.fixed(3, e.keyID[:])
 				e.keyVersion = uint32(r.int(4))

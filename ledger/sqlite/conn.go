@@ -146,6 +146,23 @@ func (c *conn) exec(ctx context.Context, query string, args ...any) (int64, erro
 	return result.RowsAffected()
 }
 
+// insert is exec for one row, and returns its number too.
+func (c *conn) insert(ctx context.Context, query string, args ...any) (number, rows int64, err error) {
+	s, err := c.prepare(query)
+	if err != nil {
+		return 0, 0, err
+	}
+	result, err := s.ExecContext(ctx, named(args))
+	if err != nil {
+		return 0, 0, err
+	}
+	if number, err = result.LastInsertId(); err != nil {
+		return 0, 0, err
+	}
+	rows, err = result.RowsAffected()
+	return number, rows, err
+}
+
 // query calls each once per row. The row is only valid during the call.
 func (c *conn) query(ctx context.Context, query string, each func(*row), args ...any) error {
 	s, err := c.prepare(query)

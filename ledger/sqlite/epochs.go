@@ -58,8 +58,7 @@ func (l *Ledger) StartEpoch(ctx context.Context, n ledger.NewEpoch) (e ledger.Ep
 }
 
 func startEpoch(ctx context.Context, w *conn, n ledger.NewEpoch) error {
-	known, err := w.one(ctx, "SELECT 1 FROM tenants WHERE id = ?", func(*row) {}, n.Tenant)
-	if err := orNotFound(known, err); err != nil {
+	if err := living(ctx, w, n.Tenant); err != nil {
 		return err
 	}
 	inserted, err := w.exec(ctx, `INSERT INTO epochs (id, tenant, state, started_at, run_at)
@@ -77,7 +76,7 @@ func startEpoch(ctx context.Context, w *conn, n ledger.NewEpoch) error {
 func (l *Ledger) ClaimEpoch(ctx context.Context, owner string, at, until time.Time) (j ledger.EpochJob, err error) {
 	err = l.write(ctx, "claim an epoch", func(w *conn) error {
 		found, err := w.one(ctx, `UPDATE epochs SET term = term + 1, attempts = attempts + 1, lease_owner = ?, lease_until = ?
-			WHERE seq = (SELECT seq FROM epochs WHERE state <> 4 AND run_at <= ?
+			WHERE seq = (SELECT seq FROM epochs WHERE state <> 4 AND state <> 5 AND run_at <= ?
 				AND (lease_owner IS NULL OR lease_until <= ?) ORDER BY run_at, seq LIMIT 1)
 			RETURNING `+epochColumns+", term",
 			func(r *row) {
@@ -95,7 +94,7 @@ func (l *Ledger) ClaimEpoch(ctx context.Context, owner string, at, until time.Ti
 // heldEpoch returns the epoch of a lease that is still its holder's.
 func heldEpoch(ctx context.Context, c *conn, l ledger.EpochLease) (e ledger.Epoch, err error) {
 	found, err := c.one(ctx, "SELECT "+epochColumns+` FROM epochs
-		WHERE id = ? AND state <> 4 AND lease_owner = ? AND term = ?`,
+		WHERE id = ? AND state NOT IN (4, 5) AND lease_owner = ? AND term = ?`,
 		func(r *row) { e = r.epoch() }, l.EpochID, l.Owner, l.Term)
 	if err == nil && !found {
 		err = fmt.Errorf("the lease is stale: %w", blobd.ErrConflict)

@@ -12,9 +12,9 @@ const erasureColumns = `id, tenant, execution_tag, execution_id, of_refs, state,
 	plan_executions, plan_blobs, plan_bytes, already_erased, not_found,
 	keys_destroyed, objects_deleted, versions_deleted, failed, remaining, settled, swept, last_error,
 	requested_by, reason, legal_basis, regime, external_ref,
-	received_at, due_at, fenced_at, erased_at, attempts, wrap, details`
+	received_at, due_at, fenced_at, erased_at, attempts, wrap, details, whole_tenant`
 
-const erasureColumnCount = 31
+const erasureColumnCount = 32
 
 func (r *row) erasure() ledger.Erasure {
 	e := ledger.Erasure{
@@ -33,6 +33,7 @@ func (r *row) erasure() ledger.Erasure {
 		ReceivedAt: r.time(24), DueAt: r.time(25), FencedAt: r.time(26), ErasedAt: r.time(27), Attempts: r.int(28),
 		Wrap: uint32(r.int(29)),
 	}
+	e.Scope.WholeTenant = r.bool(31)
 	if err := e.Progress.SetDetails(r.bytes(30)); err != nil && r.err == nil {
 		r.err = err
 	}

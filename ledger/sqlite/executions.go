@@ -20,7 +20,7 @@ func (l *Ledger) Execution(ctx context.Context, tenant string, tag blobd.Executi
 	err = l.snapshot(ctx, "execution", func(c *conn) error {
 		found, err := c.one(ctx, "SELECT "+executionColumns+` FROM executions e LEFT JOIN execution_keys k ON k.n = e.n
 			WHERE e.tag = ? AND e.tenant = ?`,
-			func(r *row) { s.Execution = *r.execution(0, tag) }, tag[:], tenant)
+			func(r *row) { s.Execution = *known.show(r.execution(0, tag)) }, tag[:], tenant)
 		if err := orNotFound(found, err); err != nil {
 			return err
 		}
@@ -30,14 +30,19 @@ func (l *Ledger) Execution(ctx context.Context, tenant string, tag blobd.Executi
 		if err != nil || s.State == ledger.ExecutionErased {
 			return err // what is erased has no live blobs, whatever is left of their rows
 		}
-		return c.query(ctx, `SELECT class, count(*), min(created_at) FROM blobs
+		oldest := map[string]time.Time{}
+		err = c.query(ctx, `SELECT class, count(*), min(created_at) FROM blobs
 			WHERE execution_tag = ? AND state = 1 GROUP BY class`,
-			func(r *row) {
-				name := r.text(0)
-				s.Classes[name] = r.int(1)
-				first := ledger.Blob{CreatedAt: r.time(2), Maximum: known.maximum[class{tenant, name}]}
-				s.NextDue = earlier(s.NextDue, first.ExpiresAt())
-			}, tag[:])
+			func(r *row) { s.Classes[r.text(0)], oldest[r.text(0)] = r.int(1), r.time(2) }, tag[:])
+		for name, first := range oldest {
+			if err != nil {
+				return err
+			}
+			var due time.Time
+			due, err = known.nextDue(ctx, c, &s.Execution, name, first)
+			s.NextDue = earlier(s.NextDue, due)
+		}
+		return err
 	})
 	if err != nil {
 		return ledger.Summary{}, err
@@ -58,6 +63,16 @@ func (l *Ledger) ListExecutions(ctx context.Context, q ledger.ExecutionQuery) (e
 	if err := checkLimit(q.Limit); err != nil {
 		return nil, classify("list executions", err)
 	}
+	known, err := l.known(ctx)
+	if err != nil {
+		return nil, classify("list executions", err)
+	}
+	if _, fenced := known.fenced[q.Tenant]; fenced { // all of them read as erased
+		if q.State != 0 && q.State != ledger.ExecutionErased || q.Class != "" {
+			return nil, nil
+		}
+		q.State = 0
+	}
 	query := "SELECT " + executionColumns + ", e.tag FROM executions e LEFT JOIN execution_keys k ON k.n = e.n WHERE e.tenant = ?"
 	args := []any{q.Tenant}
 	if q.Before != (ledger.ExecutionCursor{}) {
@@ -77,7 +92,7 @@ func (l *Ledger) ListExecutions(ctx context.Context, q ledger.ExecutionQuery) (e
 	args = append(args, int64(q.Limit))
 	err = l.read(ctx, "list executions", func(c *conn) error {
 		return c.query(ctx, query, func(r *row) {
-			es = append(es, *r.execution(0, r.tag(12)))
+			es = append(es, *known.show(r.execution(0, r.tag(12))))
 		}, args...)
 	})
 	return es, err
@@ -102,7 +117,7 @@ func (l *Ledger) Records(ctx context.Context, q ledger.RecordQuery) (ps []ledger
 		of = append(of, int64(len(q.StepPrefix)), []byte(q.StepPrefix))
 	}
 	query := "SELECT " + blobColumns + `, p.seq, p.step_id, p.attempt, p.part_index, p.kind, p.status,
-		p.provider, p.model, p.at, p.ref, ifnull(e.tenant, '')
+		p.provider, p.model, p.at, p.ref, ifnull(e.tenant, ''), e.ended_at
 		FROM (SELECT seq, execution_tag, step_id, attempt, part_index, kind, status, provider, model, at, ref
 			FROM parts WHERE execution_tag = ?` + fmt.Sprintf(selected, "seq") + `
 			UNION ALL
@@ -131,7 +146,7 @@ func (r *row) part(known *facts) ledger.RecordedPart {
 	}
 	if !r.null(0) {
 		p.Blob = r.blob(0)
-		p.Blob.Maximum = known.maximum[class{r.text(i + 10), p.Blob.Class}]
+		p.Blob.ExpiresAt = known.expires(r.text(i+10), p.Blob, r.time(i+11))
 	}
 	return p
 }
@@ -161,12 +176,14 @@ func (l *Ledger) moveExecution(ctx context.Context, op string, tag blobd.Executi
 	err = l.write(ctx, op, func(w *conn) error {
 		var tenant string
 		var state ledger.ExecutionState
-		found, err := w.one(ctx, "SELECT tenant, state FROM executions WHERE tag = ?",
-			func(r *row) { tenant, state = r.text(0), ledger.ExecutionState(r.int(1)) }, tag[:])
+		fenced := false
+		found, err := w.one(ctx, `SELECT e.tenant, e.state, t.fenced_at FROM executions e
+			LEFT JOIN tenants t ON t.id = e.tenant WHERE e.tag = ?`,
+			func(r *row) { tenant, state, fenced = r.text(0), ledger.ExecutionState(r.int(1)), !r.null(2) }, tag[:])
 		switch {
 		case err != nil || !found:
 			return orNotFound(found, err)
-		case state == ledger.ExecutionErased:
+		case state == ledger.ExecutionErased || fenced:
 			return blobd.ErrErased
 		case state != move.From:
 			return fmt.Errorf("the execution's state is %d: %w", state, blobd.ErrConflict)

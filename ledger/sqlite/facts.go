@@ -14,8 +14,9 @@ import (
 // every call that may have changed them, so they are never behind.
 type facts struct {
 	recovery    ledger.RecoveryState
-	minimumWrap map[string]uint32 // per tenant
-	maximum     map[class]time.Duration
+	minimumWrap map[string]uint32         // per tenant
+	fenced      map[string]time.Time      // off-boarded tenants
+	versions    map[class][]ledger.Policy // of policies, newest first
 }
 
 type class struct{ tenant, name string }
@@ -24,7 +25,7 @@ type class struct{ tenant, name string }
 // next use loads them.
 func (l *Ledger) loadFacts(ctx context.Context, w *conn) error {
 	l.facts.Store(nil)
-	f := &facts{minimumWrap: map[string]uint32{}, maximum: map[class]time.Duration{}}
+	f := &facts{minimumWrap: map[string]uint32{}, fenced: map[string]time.Time{}, versions: map[class][]ledger.Policy{}}
 	found, err := w.one(ctx, "SELECT recovery FROM deployment", func(r *row) {
 		f.recovery = ledger.RecoveryState(r.int(0))
 	})
@@ -34,14 +35,19 @@ func (l *Ledger) loadFacts(ctx context.Context, w *conn) error {
 	if !found {
 		return fmt.Errorf("no deployment row: %w", blobd.ErrCorrupt)
 	}
-	err = w.query(ctx, "SELECT id, minimum_wrap FROM tenants", func(r *row) {
+	err = w.query(ctx, "SELECT id, minimum_wrap, fenced_at FROM tenants", func(r *row) {
 		f.minimumWrap[r.text(0)] = uint32(r.int(1))
+		if !r.null(2) {
+			f.fenced[r.text(0)] = r.time(2)
+		}
 	})
 	if err != nil {
 		return err
 	}
-	err = w.query(ctx, "SELECT tenant, class, maximum FROM policies", func(r *row) {
-		f.maximum[class{r.text(0), r.text(1)}] = time.Duration(r.int(2))
+	err = w.query(ctx, "SELECT "+policyColumns+" FROM policy_versions ORDER BY version DESC", func(r *row) {
+		p := r.policy()
+		c := class{p.Tenant, p.Class}
+		f.versions[c] = append(f.versions[c], p)
 	})
 	if err != nil {
 		return err

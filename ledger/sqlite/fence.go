@@ -16,6 +16,7 @@ type scope struct {
 	ofRefs       bool
 	refs         []blobd.Ref // sorted, each once
 	known        bool        // the execution has a row
+	fenced       bool        // the tenant was off-boarded
 	state        ledger.ExecutionState
 	n            int64  // of the execution
 	wrap         uint32 // see ledger.Erasure
@@ -33,9 +34,13 @@ type scopeRow struct {
 	size  int64
 }
 
-// readScope counts what a scope holds. For a whole execution it reads one row.
-func readScope(ctx context.Context, c *conn, s ledger.EraseScope, ofRefs bool) (*scope, error) {
+// readScope counts what a scope holds. For a whole execution it reads one row, and
+// so it does for a whole tenant, unless counted.
+func readScope(ctx context.Context, c *conn, s ledger.EraseScope, ofRefs, counted bool) (*scope, error) {
 	sc := &scope{EraseScope: s, ofRefs: ofRefs, refs: slices.Clone(s.Refs)}
+	if s.WholeTenant {
+		return sc, sc.readTenant(ctx, c, counted)
+	}
 	slices.SortFunc(sc.refs, func(a, b blobd.Ref) int { return bytes.Compare(a[:], b[:]) })
 	sc.refs = slices.Compact(sc.refs)
 	var tenant string
@@ -47,9 +52,13 @@ func readScope(ctx context.Context, c *conn, s ledger.EraseScope, ofRefs bool) (
 			tenant, sc.state, sc.n = r.text(0), ledger.ExecutionState(r.int(1)), r.int(2)
 			sc.blobs, sc.bytes, sc.wrap = r.int(3), r.int(4), uint32(r.int(5))
 		}, s.Tag[:])
-	if err == nil && !sc.known {
-		_, err = c.one(ctx, "SELECT minimum_wrap FROM tenants WHERE id = ?",
-			func(r *row) { sc.wrap = uint32(r.int(0)) }, s.Tenant)
+	if err == nil {
+		_, err = c.one(ctx, "SELECT minimum_wrap, fenced_at FROM tenants WHERE id = ?", func(r *row) {
+			sc.fenced = !r.null(1)
+			if !sc.known {
+				sc.wrap = uint32(r.int(0))
+			}
+		}, s.Tenant)
 	}
 	if err == nil && sc.known && tenant != s.Tenant {
 		err = fmt.Errorf("the execution is another tenant's: %w", blobd.ErrConflict)
@@ -61,18 +70,21 @@ func readScope(ctx context.Context, c *conn, s ledger.EraseScope, ofRefs bool) (
 		return sc, sc.readRefs(ctx, c)
 	}
 	switch {
+	case sc.erased():
+		sc.plan.AlreadyErased = 1
 	case !sc.known:
 		sc.plan.NotFound = 1
-	case sc.state == ledger.ExecutionErased:
-		sc.plan.AlreadyErased = 1
 	default:
 		sc.plan = ledger.Plan{Executions: 1, Blobs: sc.blobs, Bytes: sc.bytes}
 	}
 	return sc, nil
 }
 
+// erased reports whether the execution is, or its tenant.
+func (sc *scope) erased() bool { return sc.fenced || sc.state == ledger.ExecutionErased }
+
 func (sc *scope) readRefs(ctx context.Context, c *conn) error {
-	erased := sc.state == ledger.ExecutionErased
+	erased := sc.erased()
 	for _, ref := range sc.refs {
 		b := scopeRow{ref: ref}
 		found, err := c.one(ctx, "SELECT state, size FROM blobs WHERE execution_tag = ? AND ref = ?",
@@ -103,8 +115,11 @@ func (sc *scope) readRefs(ctx context.Context, c *conn) error {
 
 // Plan implements ledger.Erasures.
 func (l *Ledger) Plan(ctx context.Context, s ledger.EraseScope) (p ledger.Plan, err error) {
+	if err := s.Check(); err != nil {
+		return p, classify("plan", err)
+	}
 	err = l.snapshot(ctx, "plan", func(c *conn) error {
-		sc, err := readScope(ctx, c, s, len(s.Refs) > 0)
+		sc, err := readScope(ctx, c, s, len(s.Refs) > 0, true)
 		if err == nil {
 			p = sc.plan
 		}
@@ -118,7 +133,14 @@ func (l *Ledger) Fence(ctx context.Context, f ledger.Fence) (e ledger.Erasure, r
 	if f.ID == "" {
 		return e, rec, classify("fence", fmt.Errorf("no erasure id: %w", blobd.ErrInvalid))
 	}
-	err = l.write(ctx, "fence", func(w *conn) (err error) {
+	if err := f.Scope.Check(); err != nil {
+		return e, rec, classify("fence", err)
+	}
+	write := l.write
+	if f.Scope.WholeTenant {
+		write = l.writeFacts
+	}
+	err = write(ctx, "fence", func(w *conn) (err error) {
 		e, rec, err = fence(ctx, w, f)
 		return err
 	})
@@ -133,7 +155,7 @@ func fence(ctx context.Context, w *conn, f ledger.Fence) (e ledger.Erasure, rec 
 	if again || err != nil {
 		return e, rec, err
 	}
-	sc, err := readScope(ctx, w, f.Scope, len(f.Scope.Refs) > 0)
+	sc, err := readScope(ctx, w, f.Scope, len(f.Scope.Refs) > 0, false)
 	if err != nil {
 		return e, rec, err
 	}
@@ -144,7 +166,10 @@ func fence(ctx context.Context, w *conn, f ledger.Fence) (e ledger.Erasure, rec 
 		return e, rec, err
 	}
 	kind := ledger.RecordFence
-	if sc.ofRefs {
+	switch {
+	case sc.WholeTenant:
+		kind = ledger.RecordTenant
+	case sc.ofRefs:
 		kind = ledger.RecordErase
 	}
 	rec, err = record(ctx, w, ledger.Record{
@@ -167,7 +192,8 @@ func firstFence(ctx context.Context, w *conn, f ledger.Fence) (e ledger.Erasure,
 	if err != nil || !again {
 		return e, rec, again, err
 	}
-	if e.Scope.Tenant != f.Scope.Tenant || e.Scope.Tag != f.Scope.Tag || e.OfRefs != (len(f.Scope.Refs) > 0) {
+	if e.Scope.Tenant != f.Scope.Tenant || e.Scope.Tag != f.Scope.Tag || e.OfRefs != (len(f.Scope.Refs) > 0) ||
+		e.Scope.WholeTenant != f.Scope.WholeTenant {
 		err = fmt.Errorf("the erasure id has another scope: %w", blobd.ErrConflict)
 	}
 	return e, rec, true, err
@@ -177,8 +203,12 @@ func firstFence(ctx context.Context, w *conn, f ledger.Fence) (e ledger.Erasure,
 // for refs whose rows this ledger lost.
 func applyFence(ctx context.Context, w *conn, sc *scope, f ledger.Fence, replayed bool) error {
 	switch {
+	case sc.WholeTenant:
+		return fenceTenant(ctx, w, f)
 	case sc.ofRefs:
 		return eraseRefs(ctx, w, sc, f, replayed)
+	case sc.erased():
+		return nil
 	case !sc.known:
 		n, err := w.exec(ctx, `INSERT INTO executions (tag, tenant, id, state, reason, created_at, erased_at, blobs, bytes)
 			VALUES (?, ?, ?, 3, 0, ?, ?, 0, 0) ON CONFLICT DO NOTHING`,
@@ -187,15 +217,8 @@ func applyFence(ctx context.Context, w *conn, sc *scope, f ledger.Fence, replaye
 			err = fmt.Errorf("the execution id has another tag: %w", blobd.ErrConflict)
 		}
 		return err
-	case sc.state == ledger.ExecutionErased:
-		return nil
 	}
-	if _, err := w.exec(ctx, "UPDATE execution_keys SET wrapped = NULL WHERE n = ?", sc.n); err != nil {
-		return err
-	}
-	_, err := w.exec(ctx, `UPDATE executions SET state = 3, reason = 0, key_id = NULL, key_version = NULL,
-		erased_at = ?, blobs = 0, bytes = 0 WHERE n = ?`, f.At.UnixMicro(), sc.n)
-	if err != nil {
+	if err := dropExecutionKey(ctx, w, sc.n, f.At); err != nil {
 		return err
 	}
 	return count(ctx, w, -sc.blobs, -sc.bytes, -1)
@@ -248,12 +271,12 @@ func insertErasure(ctx context.Context, w *conn, sc *scope, f ledger.Fence, reco
 	p := sc.plan
 	_, err := w.exec(ctx, `INSERT INTO erasures (id, tenant, execution_tag, execution_id, of_refs, state,
 		plan_executions, plan_blobs, plan_bytes, already_erased, not_found,
-		requested_by, reason, legal_basis, regime, external_ref, received_at, due_at, fenced_at, record, run_at, wrap)
-		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
+		requested_by, reason, legal_basis, regime, external_ref, received_at, due_at, fenced_at, record, run_at, wrap, whole_tenant)
+		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
 		f.ID, sc.Tenant, sc.Tag[:], sc.ExecutionID, flag(sc.ofRefs), string(ledger.ErasureRunning),
 		p.Executions, p.Blobs, p.Bytes, p.AlreadyErased, p.NotFound,
 		f.RequestedBy, f.Reason, f.LegalBasis, f.Regime, f.ExternalRef, micros(f.ReceivedAt), micros(f.DueAt),
-		f.At.UnixMicro(), recordSeq, f.RunAt.UnixMicro(), int64(sc.wrap))
+		f.At.UnixMicro(), recordSeq, f.RunAt.UnixMicro(), int64(sc.wrap), flag(sc.WholeTenant))
 	if err != nil || len(sc.named) == 0 {
 		return err
 	}

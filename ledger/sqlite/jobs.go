@@ -36,13 +36,16 @@ type job struct {
 	tag        blobd.ExecutionTag
 	ofRefs     bool
 	tombstoned []byte
+
+	tenant      string
+	wholeTenant bool
 }
 
 // held returns the job of a lease that is still its holder's.
 func held(ctx context.Context, w *conn, l ledger.Lease) (j job, err error) {
-	found, err := w.one(ctx, `SELECT seq, execution_tag, of_refs, tombstoned FROM erasures
+	found, err := w.one(ctx, `SELECT seq, execution_tag, of_refs, tombstoned, tenant, whole_tenant FROM erasures
 		WHERE id = ? AND state = 'running' AND lease_owner = ? AND term = ?`,
-		func(r *row) { j = job{r.int(0), r.tag(1), r.bool(2), notNull(r.bytes(3))} }, l.ErasureID, l.Owner, l.Term)
+		func(r *row) { j = job{r.int(0), r.tag(1), r.bool(2), notNull(r.bytes(3)), r.text(4), r.bool(5)} }, l.ErasureID, l.Owner, l.Term)
 	if err == nil && !found {
 		err = fmt.Errorf("the lease is stale: %w", blobd.ErrConflict)
 	}
@@ -121,6 +124,9 @@ func (l *Ledger) Tombstone(ctx context.Context, lease ledger.Lease, limit int) (
 		if j, err = held(ctx, w, lease); err != nil {
 			return err
 		}
+		if j.wholeTenant {
+			return tombstoneTenant(ctx, w, &j, limit)
+		}
 		return tombstone(ctx, w, j, limit)
 	})
 	if err != nil {
@@ -128,9 +134,13 @@ func (l *Ledger) Tombstone(ctx context.Context, lease ledger.Lease, limit int) (
 	}
 	// Counting reads every row, so it is kept off the writer; nothing adds rows
 	// to a fenced scope but recovery.
-	err = l.read(ctx, "tombstone", func(c *conn) error {
+	err = l.read(ctx, "tombstone", func(c *conn) (err error) {
+		if j.wholeTenant {
+			left, err = countTenant(ctx, c, j, limit)
+			return err
+		}
 		from, args := j.leftAfter([]byte{})
-		_, err := c.one(ctx, "SELECT count(*)"+from, func(r *row) { left = int(r.int(0)) }, args...)
+		_, err = c.one(ctx, "SELECT count(*)"+from, func(r *row) { left = int(r.int(0)) }, args...)
 		return err
 	})
 	return left, err
@@ -148,7 +158,7 @@ func tombstone(ctx context.Context, w *conn, j job, limit int) error {
 		return err
 	}
 	for _, ref := range refs {
-		if err := tombstoneRow(ctx, w, j, ref); err != nil {
+		if err := tombstoneRow(ctx, w, j.tag, ref, j.ofRefs); err != nil {
 			return err
 		}
 	}
@@ -160,32 +170,47 @@ func tombstone(ctx context.Context, w *conn, j job, limit int) error {
 	return err
 }
 
-func tombstoneRow(ctx context.Context, w *conn, j job, ref blobd.Ref) error {
-	_, err := w.exec(ctx, `INSERT INTO parts (seq, execution_tag, step_id, attempt, part_index, ref, kind, status, provider, model, at)
-		SELECT record, execution_tag, step_id, attempt, part_index, ref, kind, 1, provider, model, created_at FROM blobs
-		WHERE execution_tag = ? AND ref = ? AND record IS NOT NULL`, j.tag[:], ref[:])
+func tombstoneRow(ctx context.Context, w *conn, tag blobd.ExecutionTag, ref blobd.Ref, keepRepeat bool) error {
+	return bareRow(ctx, w, tag, ref, ledger.BlobErased, keepRepeat)
+}
+
+// bareRow takes from a row what it says of a content, and gives it a state.
+func bareRow(ctx context.Context, w *conn, tag blobd.ExecutionTag, ref blobd.Ref, s ledger.BlobState, keepRepeat bool) error {
+	_, err := w.exec(ctx, `DELETE FROM due WHERE (class, created_at, blob) IN (SELECT c.n, b.created_at, b.n FROM blobs b
+		JOIN executions e ON e.tag = b.execution_tag JOIN classes c ON c.tenant = e.tenant AND c.name = b.class
+		WHERE b.execution_tag = ? AND b.ref = ?)`, tag[:], ref[:])
 	if err != nil {
 		return err
 	}
-	_, err = w.exec(ctx, `UPDATE blobs SET state = 2, class = '', kind = '', content_type = '', size = 0, sealed_size = 0,
+	_, err = w.exec(ctx, `INSERT INTO parts (seq, execution_tag, step_id, attempt, part_index, ref, kind, status, provider, model, at)
+		SELECT record, execution_tag, step_id, attempt, part_index, ref, kind, 1, provider, model, created_at FROM blobs
+		WHERE execution_tag = ? AND ref = ? AND record IS NOT NULL`, tag[:], ref[:])
+	if err != nil {
+		return err
+	}
+	_, err = w.exec(ctx, `UPDATE blobs SET state = ?, class = '', kind = '', content_type = '', size = 0, sealed_size = 0,
 		step_id = '', wrapped = NULL, audience = NULL, repeat = CASE WHEN ? THEN repeat END,
 		record = NULL, attempt = NULL, part_index = NULL, provider = NULL, model = NULL
-		WHERE execution_tag = ? AND ref = ?`, flag(j.ofRefs), j.tag[:], ref[:])
+		WHERE execution_tag = ? AND ref = ?`, int64(s), flag(keepRepeat), tag[:], ref[:])
 	if err != nil {
 		return err
 	}
-	_, err = w.exec(ctx, "DELETE FROM subjects WHERE execution_tag = ? AND ref = ?", j.tag[:], ref[:])
+	_, err = w.exec(ctx, "DELETE FROM subjects WHERE execution_tag = ? AND ref = ?", tag[:], ref[:])
 	return err
 }
 
 // earlierRunning finds an erasure before this one that covers what it covers:
-// of the whole execution, or of refs that both name.
+// of the whole execution, of refs that both name, or of the whole tenant.
 const earlierRunning = `SELECT 1 FROM erasures e WHERE e.execution_tag = ? AND e.seq < ? AND e.state = 'running'
 	AND (e.of_refs = 0 OR EXISTS (SELECT 1 FROM erasure_refs a JOIN erasure_refs b ON a.ref = b.ref
-		WHERE a.erasure = e.seq AND b.erasure = ?)) LIMIT 1`
+		WHERE a.erasure = e.seq AND b.erasure = ?))
+	UNION ALL SELECT 1 FROM erasures e WHERE e.tenant = ? AND e.whole_tenant = 1 AND e.seq < ? AND e.state = 'running' LIMIT 1`
 
 // Finish implements ledger.Jobs.
 func (l *Ledger) Finish(ctx context.Context, lease ledger.Lease, p ledger.Progress, at time.Time, es []ledger.Entry) error {
+	if err := l.tenantDone(ctx, lease); err != nil {
+		return classify("finish", err)
+	}
 	return l.write(ctx, "finish", func(w *conn) error {
 		j, err := held(ctx, w, lease)
 		if err != nil {
@@ -199,7 +224,7 @@ func (l *Ledger) Finish(ctx context.Context, lease ledger.Lease, p ledger.Progre
 		if left {
 			return fmt.Errorf("rows are left: %w", blobd.ErrConflict)
 		}
-		earlier, err := w.one(ctx, earlierRunning, func(*row) {}, j.tag[:], j.seq, j.seq)
+		earlier, err := w.one(ctx, earlierRunning, func(*row) {}, j.tag[:], j.seq, j.seq, j.tenant, j.seq)
 		if err != nil {
 			return err
 		}

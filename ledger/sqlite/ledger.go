@@ -54,7 +54,8 @@ type Ledger struct {
 	maxWAL    int64 // bytes at which the log is emptied by force
 	facts     atomic.Pointer[facts]
 	memo      *memo
-	unchecked int // transactions since the log's size was looked at; owned by the writer's holder
+	classes   map[class]int64 // numbers of classes that were put; owned by the writer's holder
+	unchecked int             // transactions since the log's size was looked at; owned by the writer's holder
 }
 
 var _ ledger.Ledger = (*Ledger)(nil)
@@ -92,7 +93,7 @@ func open(path string, o Options) (*Ledger, error) {
 	l := &Ledger{
 		path: path, now: o.Now, lock: lock,
 		writer: make(chan *conn, 1), readers: make(chan *conn, o.Readers), done: make(chan struct{}),
-		maxWAL: maxWAL, memo: newMemo(memoRows),
+		maxWAL: maxWAL, memo: newMemo(memoRows), classes: map[class]int64{},
 	}
 	l.queries[byRef] = makeLookupQueries("b.ref", "")
 	l.queries[byRepeat] = makeLookupQueries("b.repeat", " AND b.state IN (1, 2)")

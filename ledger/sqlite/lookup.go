@@ -3,6 +3,7 @@ package sqlite
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"github.com/blobd/blobd"
 	"github.com/blobd/blobd/ledger"
@@ -69,8 +70,9 @@ func (l *Ledger) view(ctx context.Context, tag blobd.ExecutionTag, b by, keys []
 	}
 	v.Now = stored(l.now())
 	if v.Execution != nil {
+		known.show(v.Execution)
 		v.MinimumWrap = known.minimumWrap[v.Execution.Tenant]
-		known.setMaximum(v.Execution.Tenant, v.Blobs)
+		known.setExpiry(v.Execution, v.Blobs)
 	}
 	return v, nil
 }
@@ -109,14 +111,21 @@ func (l *Ledger) ask(ctx context.Context, tag blobd.ExecutionTag, b by, keys [][
 	return nil
 }
 
-// setMaximum fills in what the policies say now.
-func (f *facts) setMaximum(tenant string, blobs []*ledger.Blob) {
+// setExpiry fills in what the policies say now.
+func (f *facts) setExpiry(e *ledger.Execution, blobs []*ledger.Blob) {
 	for _, b := range blobs {
-		if b == nil {
-			continue
+		if b != nil {
+			b.ExpiresAt = f.expires(e.Tenant, b, e.EndedAt)
 		}
-		b.Maximum = f.maximum[class{tenant, b.Class}]
 	}
+}
+
+// expires is a row's ExpiresAt; a tombstone has no class, and none.
+func (f *facts) expires(tenant string, b *ledger.Blob, ended time.Time) time.Time {
+	if b.Class == "" {
+		return time.Time{}
+	}
+	return ledger.EndOf(f.versions[class{tenant, b.Class}], b.CreatedAt, ended)
 }
 
 // arrange puts each found blob where its key was asked for; a key that was

@@ -20,7 +20,7 @@ func (l *Ledger) ScanBlobs(ctx context.Context, after ledger.Position, limit int
 	}
 	err = l.read(ctx, "scan blobs", func(c *conn) error {
 		return c.query(ctx, "SELECT "+blobColumns+`, b.execution_tag, ifnull(e.tenant, ''), ifnull(e.id, ''),
-			ifnull(e.state, 0), e.key_id, e.key_version, k.wrapped
+			ifnull(e.state, 0), e.key_id, e.key_version, k.wrapped, e.ended_at
 			FROM blobs b LEFT JOIN executions e ON e.tag = b.execution_tag LEFT JOIN execution_keys k ON k.n = e.n
 			WHERE (b.execution_tag, b.ref) > (?, ?) ORDER BY b.execution_tag, b.ref LIMIT ?`,
 			func(r *row) { bs = append(bs, r.scanned(known)) }, after.Tag[:], after.Ref[:], int64(limit))
@@ -34,8 +34,13 @@ func (r *row) scanned(known *facts) ledger.ScannedBlob {
 		Blob: *r.blob(0), Tenant: r.text(i + 1), ExecutionID: r.text(i + 2),
 		ExecutionState: ledger.ExecutionState(r.int(i + 3)), Key: r.wrappedKey(i + 4),
 	}
+	if _, fenced := known.fenced[s.Tenant]; fenced {
+		s.ExecutionState, s.Key = ledger.ExecutionErased, nil
+	}
 	s.Position = ledger.Position{Tag: r.tag(i), Ref: s.Blob.Ref}
-	s.Blob.Maximum = known.maximum[class{s.Tenant, s.Blob.Class}]
+	if s.Tenant != "" {
+		s.Blob.ExpiresAt = known.expires(s.Tenant, &s.Blob, r.time(i+7))
+	}
 	return s
 }
 
@@ -73,8 +78,8 @@ func (l *Ledger) AcceptLoss(ctx context.Context, tag blobd.ExecutionTag, ref blo
 		var state ledger.BlobState
 		var execution ledger.ExecutionState
 		var size int64
-		found, err := w.one(ctx, `SELECT b.state, b.size, ifnull(e.state, 0) FROM blobs b
-			LEFT JOIN executions e ON e.tag = b.execution_tag WHERE b.execution_tag = ? AND b.ref = ?`,
+		found, err := w.one(ctx, `SELECT b.state, b.size, CASE WHEN t.fenced_at IS NULL THEN ifnull(e.state, 0) ELSE 3 END
+			FROM blobs b LEFT JOIN executions e ON e.tag = b.execution_tag LEFT JOIN tenants t ON t.id = e.tenant WHERE b.execution_tag = ? AND b.ref = ?`,
 			func(r *row) {
 				state, size, execution = ledger.BlobState(r.int(0)), r.int(1), ledger.ExecutionState(r.int(2))
 			}, tag[:], ref[:])

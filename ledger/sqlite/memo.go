@@ -22,6 +22,7 @@ type memo struct {
 	mu     sync.Mutex
 	rows   int                                             // guarded by mu
 	closed bool                                            // guarded by mu; a change is under way
+	moving map[blobd.ExecutionTag]*executionState          // guarded by mu; what a batch is about to commit
 	lru    *simplelru.LRU[blobd.ExecutionTag, *remembered] // guarded by mu
 }
 
@@ -116,7 +117,8 @@ func (m *memo) fill(place *vacancy, tag blobd.ExecutionTag, n int64, e *ledger.E
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	r, found := m.lru.Peek(tag)
-	if m.closed || !found || r != place.r || r.commits != place.commits {
+	_, moves := m.moving[tag]
+	if m.closed || moves || !found || r != place.r || r.commits != place.commits {
 		return
 	}
 	if e == nil { // an absence is not worth room
@@ -164,10 +166,21 @@ func (m *memo) execution(tag blobd.ExecutionTag) (n int64, e ledger.Execution, o
 	return r.n, r.execution, true
 }
 
-// committed takes in what a batch of captures changed and made durable.
-func (m *memo) committed(changes map[blobd.ExecutionTag]*executionState) {
+// committing says what a batch of captures is about to make durable: until the
+// batch was taken in, nobody can tell whether an answer has it already, so none
+// about these executions is kept.
+func (m *memo) committing(changes map[blobd.ExecutionTag]*executionState) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	m.moving = changes
+}
+
+// committed takes in what the batch changed, now that it is durable.
+func (m *memo) committed() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	changes := m.moving
+	m.moving = nil
 	for tag, x := range changes {
 		r, found := m.lru.Peek(tag)
 		switch {
@@ -202,7 +215,7 @@ func (m *memo) committed(changes map[blobd.ExecutionTag]*executionState) {
 func (m *memo) close() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.closed = true
+	m.closed, m.moving = true, nil
 	m.lru.Purge()
 }
 

@@ -142,3 +142,26 @@ func TestMemoKnowsMovingStatements(t *testing.T) {
 		}
 	}
 }
+
+// A lookup that met a batch between its commit and its being taken in does not
+// count it twice.
+func TestMemoTakesABatchInOnce(t *testing.T) {
+	m := newMemo(100)
+	tag := keyTag(1)
+	var v ledger.View
+	_, place := m.view(tag, byRef, nil, &v)
+	m.committing(map[blobd.ExecutionTag]*executionState{tag: {blobs: 1, bytes: 10}})
+	_, late := m.view(tag, byRef, nil, &v)
+	after := &ledger.Execution{Tag: tag, Tenant: "t", Blobs: 1, Bytes: 10} // the answer has the batch
+	m.fill(late, tag, 1, after, nil)
+	m.committed()
+	m.fill(place, tag, 1, &ledger.Execution{Tag: tag, Tenant: "t"}, nil) // this one has not
+	if ok, place := m.view(tag, byRef, nil, &v); ok {
+		t.Fatalf("kept %+v", v.Execution)
+	} else {
+		m.fill(place, tag, 1, after, nil)
+	}
+	if ok, _ := m.view(tag, byRef, nil, &v); !ok || v.Execution.Blobs != 1 || v.Execution.Bytes != 10 {
+		t.Fatalf("%v, %+v", ok, v.Execution)
+	}
+}

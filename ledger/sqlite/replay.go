@@ -10,7 +10,7 @@ import (
 
 // Replay implements ledger.Journal.
 func (l *Ledger) Replay(ctx context.Context, rs []ledger.Record) error {
-	return l.write(ctx, "replay", func(w *conn) error {
+	return l.writeFacts(ctx, "replay", func(w *conn) error {
 		var lost, own []ledger.Record
 		for i, r := range rs {
 			if i > 0 && r.Seq <= rs[i-1].Seq || r.Seq < 1 {
@@ -89,7 +89,7 @@ func replay(ctx context.Context, w *conn, r ledger.Record) error {
 func reapply(ctx context.Context, w *conn, r ledger.Record) (err error) {
 	switch r.Kind {
 	case ledger.RecordMark:
-	case ledger.RecordFence, ledger.RecordErase:
+	case ledger.RecordFence, ledger.RecordErase, ledger.RecordTenant:
 		err = refence(ctx, w, r)
 	case ledger.RecordClose:
 		_, err = w.exec(ctx, "UPDATE executions SET state = 2, reason = ? WHERE tag = ? AND state = 1",
@@ -109,15 +109,20 @@ func reapply(ctx context.Context, w *conn, r ledger.Record) (err error) {
 func refence(ctx context.Context, w *conn, r ledger.Record) error {
 	f := ledger.Fence{
 		ID: r.ErasureID, At: r.At, RunAt: r.At,
-		Scope: ledger.EraseScope{Tenant: r.Tenant, Tag: r.Tag, Refs: r.Refs},
+		Scope: ledger.EraseScope{Tenant: r.Tenant, Tag: r.Tag, Refs: r.Refs, WholeTenant: r.Kind == ledger.RecordTenant},
 	}
 	// A record of refs may name none: then its erasure found no row. It must
 	// never be taken for one of the whole execution.
 	ofRefs := r.Kind == ledger.RecordErase
-	if len(r.Refs) > 0 && !ofRefs || f.ID == "" {
+	if len(r.Refs) > 0 && !ofRefs || f.ID == "" || f.Scope.WholeTenant && r.Tenant == "" {
 		return fmt.Errorf("%s record of %d refs: %w", r.Kind, len(r.Refs), blobd.ErrInvalid)
 	}
-	sc, err := readScope(ctx, w, f.Scope, ofRefs)
+	if f.Scope.WholeTenant {
+		if err := enterTenant(ctx, w, r); err != nil {
+			return err
+		}
+	}
+	sc, err := readScope(ctx, w, f.Scope, ofRefs, false)
 	if err != nil {
 		return err
 	}

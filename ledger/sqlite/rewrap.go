@@ -21,7 +21,7 @@ func (l *Ledger) Wraps(ctx context.Context, q ledger.WrapQuery) (ws []ledger.Wra
 		from := ""
 		args := []any{q.Tenant, int64(q.Below)}
 		if q.After == (ledger.ExecutionCursor{}) {
-			err := c.query(ctx, "SELECT index_wrap, index_key FROM tenants WHERE id = ? AND index_wrap < ?",
+			err := c.query(ctx, "SELECT index_wrap, index_key FROM tenants WHERE id = ? AND index_wrap < ? AND fenced_at IS NULL",
 				func(r *row) {
 					ws = append(ws, ledger.Wrap{Key: ledger.WrappedKey{Version: uint32(r.int(0)), Ciphertext: r.bytes(1)}})
 				}, args...)
@@ -33,7 +33,8 @@ func (l *Ledger) Wraps(ctx context.Context, q ledger.WrapQuery) (ws []ledger.Wra
 			args = append(args, micros(q.After.CreatedAt), q.After.Tag[:])
 		}
 		return c.query(ctx, `SELECT e.tag, e.created_at, e.lost_blob, e.key_id, e.key_version, k.wrapped
-			FROM executions e LEFT JOIN execution_keys k ON k.n = e.n WHERE e.tenant = ? AND e.key_version < ?`+from+`
+			FROM executions e LEFT JOIN execution_keys k ON k.n = e.n WHERE e.tenant = ? AND e.key_version < ?
+				AND NOT EXISTS (SELECT 1 FROM tenants t WHERE t.id = e.tenant AND t.fenced_at IS NOT NULL)`+from+`
 			ORDER BY e.created_at, e.tag LIMIT ?`,
 			func(r *row) {
 				w := ledger.Wrap{Tag: r.tag(0), CreatedAt: r.time(1), LostBlob: r.bool(2)}

@@ -25,7 +25,8 @@ type step struct {
 	erased       []blobd.Ref
 	inUse        bool
 	keptRefs     []blobd.Ref // rows that the capture's subjects belong to
-	firsts       []int       // of each blob, the index of the first part that names it, or -1
+	due          []newDue
+	firsts       []int // of each blob, the index of the first part that names it, or -1
 }
 
 // run makes the capture's changes. All blobs are looked at before it refuses,
@@ -150,18 +151,20 @@ func (s *step) insert(ctx context.Context, i int) (inserted bool, err error) {
 	} else {
 		args = append(args, nil, nil, nil, nil, nil)
 	}
-	n, err := s.w.exec(ctx, insertBlob, args...)
+	row, n, err := s.w.insert(ctx, insertBlob, args...)
 	if err != nil || n == 0 {
 		return false, err
 	}
+	s.due = append(s.due, newDue{class{c.Tenant, b.Class}, c.At.UnixMicro(), row})
 	s.created, s.blobs, s.bytes = s.created+1, s.blobs+1, s.bytes+b.Size
 	s.keptRefs = append(s.keptRefs, b.Ref)
 	s.done.Created[i] = true
 	s.done.Blobs[i] = ledger.Blob{
 		Ref: b.Ref, State: ledger.BlobLive, Class: b.Class, Kind: b.Kind, ContentType: b.ContentType,
 		Size: b.Size, SealedSize: b.SealedSize, StepID: c.StepID, CreatedAt: stored(c.At), Repeat: b.Repeat,
-		WrappedKey: b.WrappedKey, Audience: b.Audience, Maximum: s.known.maximum[class{c.Tenant, b.Class}],
+		WrappedKey: b.WrappedKey, Audience: b.Audience,
 	}
+	s.setExpiry(&s.done.Blobs[i])
 	return true, nil
 }
 
@@ -172,8 +175,13 @@ func (s *step) repeatOf(ctx context.Context, b *ledger.NewBlob) (existing *ledge
 	if err != nil || existing == nil {
 		return nil, err
 	}
-	existing.Maximum = s.known.maximum[class{s.capture.Tenant, existing.Class}]
+	s.setExpiry(existing)
 	return existing, nil
+}
+
+// setExpiry fills in what the policies say now.
+func (s *step) setExpiry(b *ledger.Blob) {
+	b.ExpiresAt = s.known.expires(s.capture.Tenant, b, s.e.endedAt)
 }
 
 // supersede gives an expired row's repeat tag to the new blob.
@@ -211,6 +219,7 @@ func (s *step) keep() {
 		b.totals.executions++
 	}
 	s.keepRows()
+	b.due = append(b.due, s.due...)
 	b.totals.records += int64(len(c.Parts))
 	s.e.blobs, s.e.bytes = s.e.blobs+s.blobs, s.e.bytes+s.bytes
 	b.totals.writes += s.created

@@ -24,20 +24,20 @@ func (l *Ledger) CreateTenant(ctx context.Context, t ledger.Tenant, e ledger.Ent
 	})
 }
 
-const tenantColumns = "id, created_at, name_key, index_key, index_wrap, minimum_wrap"
+const tenantColumns = "id, created_at, name_key, index_key, index_wrap, minimum_wrap, fenced_at, ifnull(fenced_by, '')"
 
 func (r *row) tenant() ledger.Tenant {
 	return ledger.Tenant{
 		ID: r.text(0), CreatedAt: r.time(1), NameKey: r.bytes(2), IndexKey: r.bytes(3),
-		IndexWrap: uint32(r.int(4)), MinimumWrap: uint32(r.int(5)),
+		IndexWrap: uint32(r.int(4)), MinimumWrap: uint32(r.int(5)), FencedAt: r.time(6), FencedBy: r.text(7),
 	}
 }
 
 // Tenant implements ledger.Tenants.
 func (l *Ledger) Tenant(ctx context.Context, id string) (t ledger.Tenant, err error) {
-	err = l.read(ctx, "tenant", func(c *conn) error {
-		found, err := c.one(ctx, "SELECT "+tenantColumns+" FROM tenants WHERE id = ?",
-			func(r *row) { t = r.tenant() }, id)
+	err = l.read(ctx, "tenant", func(c *conn) (err error) {
+		var found bool
+		t, found, err = tenantByID(ctx, c, id)
 		return orNotFound(found, err)
 	})
 	return t, err
@@ -53,22 +53,6 @@ func (l *Ledger) ListTenants(ctx context.Context, after string, limit int) (ts [
 			func(r *row) { ts = append(ts, r.tenant()) }, after, int64(limit))
 	})
 	return ts, err
-}
-
-// SetPolicy implements ledger.Tenants.
-func (l *Ledger) SetPolicy(ctx context.Context, p ledger.Policy, e ledger.Entry) error {
-	return l.writeFacts(ctx, "set policy", func(w *conn) error {
-		_, err := w.exec(ctx, `INSERT INTO policies (tenant, class, maximum) VALUES (?, ?, ?)
-			ON CONFLICT (tenant, class) DO UPDATE SET maximum = excluded.maximum`,
-			p.Tenant, p.Class, int64(p.Maximum))
-		if isConstraint(err) {
-			return fmt.Errorf("tenant: %w", blobd.ErrNotFound)
-		}
-		if err != nil {
-			return err
-		}
-		return appendEntries(ctx, w, e)
-	})
 }
 
 // orNotFound is the answer of a query for one row.

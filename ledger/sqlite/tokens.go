@@ -13,9 +13,8 @@ import (
 // CreateToken implements ledger.Tokens.
 func (l *Ledger) CreateToken(ctx context.Context, t ledger.Token, e ledger.Entry) error {
 	return l.write(ctx, "create token", func(w *conn) error {
-		known, err := w.one(ctx, "SELECT 1 FROM tenants WHERE id = ?", func(*row) {}, t.Tenant)
-		if err := orNotFound(known, err); err != nil {
-			return fmt.Errorf("tenant: %w", err)
+		if err := living(ctx, w, t.Tenant); err != nil {
+			return err
 		}
 		n, err := w.exec(ctx, `INSERT INTO tokens (id, tenant, name, hash, roles, created_at, expires_at, revoked_at)
 			VALUES (?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING`,

@@ -1,0 +1,130 @@
+package mem
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/blobd/blobd"
+	"github.com/blobd/blobd/ledger"
+)
+
+// fenced reports whether a tenant was off-boarded.
+func (l *Ledger) fenced(tenant string) bool {
+	t := l.tenants[tenant]
+	return t.Fenced()
+}
+
+// living refuses what would make something new under a tenant.
+func (l *Ledger) living(tenant string) error {
+	t, known := l.tenants[tenant]
+	switch {
+	case !known:
+		return fmt.Errorf("tenant: %w", blobd.ErrNotFound)
+	case t.Fenced():
+		return blobd.ErrTenantErased
+	}
+	return nil
+}
+
+// shown is an execution's row as it reads, which its tenant's fence decides too.
+func (l *Ledger) shown(e *ledger.Execution) *ledger.Execution {
+	s := cloneExecution(*e)
+	if t := l.tenants[e.Tenant]; t.Fenced() {
+		s.EraseAt(t.FencedAt)
+	}
+	return s
+}
+
+// planTenant counts what a tenant holds.
+func (l *Ledger) planTenant(tenant string) (p ledger.Plan, err error) {
+	t, known := l.tenants[tenant]
+	switch {
+	case !known:
+		return p, fmt.Errorf("tenant: %w", blobd.ErrNotFound)
+	case t.Fenced():
+		return ledger.Plan{AlreadyErased: 1}, nil
+	}
+	for _, e := range l.executions {
+		if e.Tenant == tenant && e.State != ledger.ExecutionErased {
+			p.Executions, p.Blobs, p.Bytes = p.Executions+1, p.Blobs+e.Blobs, p.Bytes+e.Bytes
+		}
+	}
+	return p, nil
+}
+
+// fenceTenant marks the tenant's row, the first time.
+func (l *Ledger) fenceTenant(f ledger.Fence) {
+	t := l.tenants[f.Scope.Tenant]
+	if t.Fenced() {
+		return
+	}
+	t.FencedAt, t.FencedBy, t.IndexKey = kept(f.At), f.ID, nil
+	l.tenants[t.ID] = t
+	for _, e := range l.epochs {
+		if e.Tenant == t.ID && !over(e.State) {
+			e.State, e.held = ledger.EpochEnded, false
+		}
+	}
+}
+
+// enterTenant makes the row of a tenant that was lost.
+func (l *Ledger) enterTenant(r ledger.Record) {
+	if _, known := l.tenants[r.Tenant]; !known {
+		l.tenants[r.Tenant] = ledger.Tenant{ID: r.Tenant, CreatedAt: kept(r.At)}
+	}
+}
+
+// keyed lists the executions of a whole tenant's erasure that are not erased yet,
+// oldest first.
+func (l *Ledger) keyed(e *erasure) (xs []*ledger.Execution) {
+	for _, x := range l.executions {
+		if e.Scope.WholeTenant && x.Tenant == e.Scope.Tenant && x.State != ledger.ExecutionErased {
+			xs = append(xs, x)
+		}
+	}
+	slices.SortFunc(xs, func(a, b *ledger.Execution) int {
+		if c := a.CreatedAt.Compare(b.CreatedAt); c != 0 {
+			return c
+		}
+		return bytes.Compare(a.Tag[:], b.Tag[:])
+	})
+	return xs
+}
+
+// DropKeys implements ledger.Jobs.
+func (l *Ledger) DropKeys(ctx context.Context, lease ledger.Lease, limit int) (ledger.Plan, bool, error) {
+	if err := checkLimit("drop keys", limit); err != nil {
+		return ledger.Plan{}, false, err
+	}
+	e, err := l.holder(ctx, "drop keys", lease)
+	if err != nil {
+		return ledger.Plan{}, false, err
+	}
+	defer l.mu.Unlock()
+	all := l.keyed(e)
+	for _, x := range cut(all, limit) {
+		e.Plan.Executions, e.Plan.Blobs, e.Plan.Bytes = e.Plan.Executions+1, e.Plan.Blobs+x.Blobs, e.Plan.Bytes+x.Bytes
+		x.EraseAt(l.tenants[x.Tenant].FencedAt)
+		delete(l.lostBlob, x.Tag)
+	}
+	return e.Plan, len(all) > limit, nil
+}
+
+// within reports whether an execution is in an erasure's scope.
+func (l *Ledger) within(e *erasure, tag blobd.ExecutionTag) bool {
+	if !e.Scope.WholeTenant {
+		return tag == e.Scope.Tag
+	}
+	x := l.executions[tag]
+	return x != nil && x.Tenant == e.Scope.Tenant
+}
+
+// comparePositions orders a tenant's or an execution's rows.
+func comparePositions(a, b ledger.Position) int {
+	if c := bytes.Compare(a.Tag[:], b.Tag[:]); c != 0 {
+		return c
+	}
+	return bytes.Compare(a.Ref[:], b.Ref[:])
+}
