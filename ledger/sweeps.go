@@ -111,6 +111,14 @@ func (t *Tally) Add(r *DueRow, v Verdict) {
 	}
 }
 
+// AddAll counts the verdicts of rows.
+func (t *Tally) AddAll(rows []DueRow, versions []Policy, at time.Time) {
+	for i := range rows {
+		verdict, _ := Judge(&rows[i], versions, at)
+		t.Add(&rows[i], verdict)
+	}
+}
+
 // Sweep is a sweep's row.
 type Sweep struct {
 	ID          string

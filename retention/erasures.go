@@ -11,6 +11,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"sync"
 	"time"
 
 	"github.com/cenkalti/backoff/v5"
@@ -107,8 +108,11 @@ func (e *Erasures) run(ctx context.Context, job ledger.Job) (progress ledger.Pro
 			progress, err = job.Erasure.Progress, fmt.Errorf("panic in an erasure (%T)", p)
 		}
 	}()
+	var mu sync.Mutex // guards until
 	until := job.Lease.Until
 	renew := func(ctx context.Context) error {
+		mu.Lock()
+		defer mu.Unlock()
 		now := e.now().UTC()
 		if until.Sub(now) > LeaseTime/2 {
 			return ctx.Err()
@@ -120,7 +124,34 @@ func (e *Erasures) run(ctx context.Context, job ledger.Job) (progress ledger.Pro
 		until = next
 		return nil
 	}
+	ctx, stop := keepLease(ctx, renew)
+	defer stop()
 	return e.store.FinishErasure(ctx, job, renew)
+}
+
+// keepLease renews aside, for steps that take longer than a lease: the deletion of
+// all that a tenant had is one. A lease that went to another worker ends ctx.
+func keepLease(ctx context.Context, renew func(context.Context) error) (kept context.Context, stop func()) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	var aside sync.WaitGroup
+	aside.Go(func() {
+		tick := time.NewTicker(LeaseTime / 4)
+		defer tick.Stop()
+		for {
+			select {
+			case <-ctx.Done():
+				return
+			case <-tick.C:
+			}
+			if err := renew(ctx); errors.Is(err, blobd.ErrConflict) {
+				cancel(err)
+			}
+		}
+	})
+	return ctx, func() {
+		cancel(nil)
+		aside.Wait()
+	}
 }
 
 // handBackTime bounds the wait for the ledger when a job is given back.

@@ -46,10 +46,10 @@ type Sweeps struct {
 	now     func() time.Time
 	log     *slog.Logger
 	wake    chan struct{}
-	told    map[string]time.Time // by tenant, the time whose jump was told; of the scheduling goroutine
 
 	mu    sync.Mutex
-	stats SweepStats // guarded by mu
+	stats SweepStats           // guarded by mu
+	told  map[string]time.Time // guarded by mu; by tenant, the time whose jump was told
 }
 
 // NewSweeps builds the runner. owner names this process.
@@ -167,8 +167,7 @@ func (w *Sweeps) schedule(ctx context.Context, t ledger.Tenant) error {
 		return nil
 	}
 	if w.jumped(last, now) {
-		if w.told[t.ID] != due { // once
-			w.told[t.ID] = due
+		if w.tell(t.ID, due) {
 			w.log.Error("no sweep: the clock may have jumped; start one by hand to say that it is right",
 				"tenant", t.ID, "lastSweep", last)
 		}
@@ -181,6 +180,17 @@ func (w *Sweeps) schedule(ctx context.Context, t ledger.Tenant) error {
 		return nil // one was started by hand meanwhile
 	}
 	return err
+}
+
+// tell reports whether a tenant's jump is to be told: once for each time.
+func (w *Sweeps) tell(tenant string, due time.Time) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.told[tenant].Equal(due) {
+		return false
+	}
+	w.told[tenant] = due
+	return true
 }
 
 // clockTolerance is how far two clocks may differ without a word.

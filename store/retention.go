@@ -226,10 +226,7 @@ func keep(rows []ledger.DueRow, is func(*ledger.DueRow) bool) []ledger.DueRow {
 // tally counts the verdicts of a tenant's rows at a time.
 func (s *Store) tally(ctx context.Context, tenant string, classes []ledger.Class, at time.Time) (t ledger.Tally, err error) {
 	err = s.walkDue(ctx, tenant, classes, at, func(versions []ledger.Policy, page []ledger.DueRow) error {
-		for i := range page {
-			verdict, _ := ledger.Judge(&page[i], versions, at)
-			t.Add(&page[i], verdict)
-		}
+		t.AddAll(page, versions, at)
 		return ctx.Err()
 	})
 	return t, err

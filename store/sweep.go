@@ -170,7 +170,11 @@ func (w *sweeper) run(ctx context.Context) (err error) {
 
 // plan counts, and asks the breaker.
 func (w *sweeper) plan(ctx context.Context) (stopped bool, err error) {
-	t, err := w.tally(ctx, w.s.Tenant, w.classes, w.s.At)
+	var t ledger.Tally
+	err = w.walkDue(ctx, w.s.Tenant, w.classes, w.s.At, func(versions []ledger.Policy, page []ledger.DueRow) error {
+		t.AddAll(page, versions, w.s.At)
+		return w.alive(ctx)
+	})
 	if err != nil {
 		return false, err
 	}
@@ -198,6 +202,9 @@ func (w *sweeper) erase(ctx context.Context) error {
 		return err
 	}
 	err := w.walkDue(ctx, w.s.Tenant, w.classes, w.s.At, func(versions []ledger.Policy, page []ledger.DueRow) error {
+		if err := w.alive(ctx); err != nil {
+			return err
+		}
 		for i := range page {
 			r := &page[i]
 			if !w.takes(r, versions) {
@@ -249,11 +256,24 @@ func (w *sweeper) move(ctx context.Context, m ledger.SweepMove, step string) err
 	return w.Ledger.MoveSweep(ctx, w.lease, m)
 }
 
+// alive keeps the lease while rows are only looked at.
+func (w *sweeper) alive(ctx context.Context) error {
+	if w.lease.Until.Sub(w.Now()) > w.o.Lease/2 {
+		return ctx.Err()
+	}
+	return w.renew(ctx)
+}
+
 // renew keeps the lease, and shows how far the pass is.
 func (w *sweeper) renew(ctx context.Context) error {
-	return w.Ledger.MoveSweep(ctx, w.lease, ledger.SweepMove{
-		To: ledger.SweepRunning, Until: w.Now().UTC().Add(w.o.Lease), Failed: w.failed, Refused: w.refused,
+	until := w.Now().UTC().Add(w.o.Lease)
+	err := w.Ledger.MoveSweep(ctx, w.lease, ledger.SweepMove{
+		To: ledger.SweepRunning, Until: until, Failed: w.failed, Refused: w.refused,
 	})
+	if err == nil {
+		w.lease.Until = until
+	}
+	return err
 }
 
 // indefinite reports whether an error says nothing about one object: nobody gave a

@@ -102,7 +102,7 @@ func fillAndMeasure(t testing.TB, e Engine, executions int, settings []string, b
 	began := time.Now()
 	r = Result{Engine: e.Name(), Executions: executions}
 	must(Fill(ctx, e, executions, func(done int) {
-		if done%10_000 == 0 {
+		if (done-1)%10_000 == 0 {
 			fmt.Fprintf(os.Stderr, "%s: %d of %d executions after %.0f s\n", e.Name(), done, executions, time.Since(began).Seconds())
 		}
 	}))

@@ -183,8 +183,8 @@ func (h *history) wantWork() {
 		out   verdict
 		least int
 	}{
-		{isPut, done, 200}, {isPut, refused, 10}, {isResolve, done, 200}, {isResolve, nothing, 50},
-		{isEraseBlob, done, 10}, {isEraseExecution, done, 5},
+		{isPut, done, 50}, {isPut, refused, 5}, {isResolve, done, 50}, {isResolve, nothing, 20},
+		{isEraseBlob, done, 5}, {isEraseExecution, done, 5},
 	} {
 		if got := h.count[c.kind][c.out]; got < c.least {
 			h.t.Errorf("%d times %v: %v; want %d at least", got, c.kind, c.out, c.least)

@@ -17,8 +17,10 @@ type batch struct {
 	busy       map[blobd.ExecutionTag]bool
 	executions map[blobd.ExecutionTag]*execution
 	ids        map[executionID]blobd.ExecutionTag
-	minimum    map[string]uint32 // wrap version, by tenant that exists
-	maximum    map[class]time.Duration
+	minimum    map[string]uint32         // wrap version, by tenant that exists
+	fenced     map[string]bool           // tenants that were off-boarded
+	versions   map[class][]ledger.Policy // of policies, newest first
+	classes    map[class]bool            // that were put before
 
 	changed  []*execution // in the order in which a capture first changed them
 	rows     []*row       // inserted
@@ -45,6 +47,7 @@ type execution struct {
 	reason       ledger.CloseReason
 	key          *ledger.WrappedKey
 	createdAt    time.Time
+	endedAt      time.Time
 	blobs, bytes int64
 	changed      bool
 	byRef        map[blobd.Ref]*row
@@ -72,7 +75,7 @@ type subject struct {
 func newBatch(items []*commit) *batch {
 	b := &batch{
 		items: items, busy: make(map[blobd.ExecutionTag]bool), executions: make(map[blobd.ExecutionTag]*execution),
-		ids: make(map[executionID]blobd.ExecutionTag), minimum: make(map[string]uint32), maximum: make(map[class]time.Duration),
+		ids: make(map[executionID]blobd.ExecutionTag), minimum: make(map[string]uint32), fenced: make(map[string]bool), versions: make(map[class][]ledger.Policy), classes: make(map[class]bool),
 	}
 	for _, item := range items {
 		b.execution(item.capture.Tag)
@@ -119,6 +122,8 @@ func (b *batch) check(e *execution, c *ledger.Capture) error {
 	switch {
 	case e.state == ledger.ExecutionErased:
 		return refusal{blobd.ErrErased}
+	case b.fenced[c.Tenant]:
+		return refusal{blobd.ErrTenantErased}
 	case e.state == ledger.ExecutionClosed && e.reason == ledger.ClosedRestricted:
 		return refusal{blobd.ErrRestricted}
 	case e.state == ledger.ExecutionClosed:

@@ -37,10 +37,10 @@ func (l *Ledger) StartEpoch(ctx context.Context, n ledger.NewEpoch) (e ledger.Ep
 	}
 	err = l.write(ctx, op, func(ctx context.Context, x *tx) error {
 		e = ledger.Epoch{}
-		var again, known, open bool
+		var again, open bool
 		var one int
 		x.scan(&again, epochTo(&e), "SELECT "+epochColumns+" FROM epochs x WHERE x.id = $1", n.ID)
-		x.scan(&known, []any{&one}, "SELECT 1 FROM tenants WHERE id = $1", n.Tenant)
+		living := x.living(ctx, n.Tenant)
 		x.scan(&open, []any{&one}, "SELECT 1 FROM epochs WHERE tenant = $1 AND state IN (1, 2)", n.Tenant)
 		switch err := x.flush(ctx); {
 		case err != nil:
@@ -49,8 +49,8 @@ func (l *Ledger) StartEpoch(ctx context.Context, n ledger.NewEpoch) (e ledger.Ep
 			return fmt.Errorf("the id is another tenant's: %w", blobd.ErrConflict)
 		case again:
 			return nil
-		case !known:
-			return fmt.Errorf("tenant: %w", blobd.ErrNotFound)
+		case living != nil:
+			return living
 		case open:
 			return fmt.Errorf("an epoch of the tenant is not complete: %w", blobd.ErrConflict)
 		}
@@ -76,7 +76,7 @@ func (l *Ledger) ClaimEpoch(ctx context.Context, owner string, at, until time.Ti
 		j, found = ledger.EpochJob{}, false
 		x.scan(&found, append(epochTo(&j.Epoch), &j.Lease.Term),
 			`UPDATE epochs x SET term = term + 1, attempts = attempts + 1, lease_owner = $1, lease_until = $2
-			WHERE seq = (SELECT seq FROM epochs WHERE state <> 4 AND run_at <= $3
+			WHERE seq = (SELECT seq FROM epochs WHERE state <> 4 AND state <> 5 AND run_at <= $3
 				AND (lease_owner IS NULL OR lease_until <= $3) ORDER BY run_at, seq LIMIT 1 FOR UPDATE SKIP LOCKED)
 			RETURNING `+epochColumns+", x.term", owner, until.UnixMicro(), at.UnixMicro())
 		return nil
@@ -92,7 +92,7 @@ func (l *Ledger) ClaimEpoch(ctx context.Context, owner string, at, until time.Ti
 func heldEpoch(ctx context.Context, x *tx, l ledger.EpochLease) (e ledger.Epoch, err error) {
 	found := false
 	x.scan(&found, epochTo(&e), "SELECT "+epochColumns+` FROM epochs x
-		WHERE x.id = $1 AND x.state <> 4 AND x.lease_owner = $2 AND x.term = $3 FOR UPDATE`, l.EpochID, l.Owner, l.Term)
+		WHERE x.id = $1 AND x.state NOT IN (4, 5) AND x.lease_owner = $2 AND x.term = $3 FOR UPDATE`, l.EpochID, l.Owner, l.Term)
 	err = x.flush(ctx)
 	if err == nil && !found {
 		err = fmt.Errorf("the lease is stale: %w", blobd.ErrConflict)
@@ -231,7 +231,8 @@ func (l *Ledger) Wraps(ctx context.Context, q ledger.WrapQuery) (ws []ledger.Wra
 		return nil, err
 	}
 	f := filter{`SELECT e.tag, e.created_at, e.lost_blob, k.id, k.version, k.wrapped
-		FROM executions e JOIN execution_keys k ON k.tag = e.tag WHERE e.tenant = $1 AND k.version < $2`,
+		FROM executions e JOIN execution_keys k ON k.tag = e.tag WHERE e.tenant = $1 AND k.version < $2
+		AND NOT EXISTS (SELECT 1 FROM tenants t WHERE t.id = e.tenant AND t.fenced_at IS NOT NULL)`,
 		[]any{q.Tenant, int64(q.Below)}}
 	first := q.After == (ledger.ExecutionCursor{})
 	if !first {
@@ -249,7 +250,7 @@ func (l *Ledger) Wraps(ctx context.Context, q ledger.WrapQuery) (ws []ledger.Wra
 		}
 		if first {
 			x.each(add, `SELECT NULL::bytea, NULL::bigint, FALSE, NULL::bytea, index_wrap, index_key
-				FROM tenants WHERE id = $1 AND index_wrap < $2`, q.Tenant, int64(q.Below))
+				FROM tenants WHERE id = $1 AND index_wrap < $2 AND fenced_at IS NULL`, q.Tenant, int64(q.Below))
 		}
 		x.each(add, f.sql+" ORDER BY e.created_at, e.tag LIMIT $"+strconv.Itoa(len(f.args)), f.args...)
 		return nil

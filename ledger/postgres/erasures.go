@@ -15,7 +15,7 @@ const erasureColumns = `x.id, x.tenant, x.execution_tag, x.execution_id, x.of_re
 	x.plan_executions, x.plan_blobs, x.plan_bytes, x.already_erased, x.not_found,
 	x.keys_destroyed, x.objects_deleted, x.versions_deleted, x.failed, x.remaining, x.settled, x.swept, x.last_error,
 	x.requested_by, x.reason, x.legal_basis, x.regime, x.external_ref,
-	x.received_at, x.due_at, x.fenced_at, x.erased_at, x.attempts, x.wrap, x.details`
+	x.received_at, x.due_at, x.fenced_at, x.erased_at, x.attempts, x.wrap, x.details, x.whole_tenant`
 
 // erasureTo returns where erasureColumns are scanned into.
 func erasureTo(e *ledger.Erasure) []any {
@@ -26,7 +26,7 @@ func erasureTo(e *ledger.Erasure) []any {
 		&e.Progress.Remaining, &e.Progress.Settled, &e.Progress.Swept, &e.Progress.LastError,
 		&e.RequestedBy, bytesText{&e.Reason}, bytesText{&e.LegalBasis}, bytesText{&e.Regime}, bytesText{&e.ExternalRef},
 		moment{&e.ReceivedAt}, moment{&e.DueAt}, moment{&e.FencedAt}, moment{&e.ErasedAt}, &e.Attempts, &e.Wrap,
-		progressDetails{&e.Progress},
+		progressDetails{&e.Progress}, &e.Scope.WholeTenant,
 	}
 }
 

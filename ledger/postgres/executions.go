@@ -12,7 +12,7 @@ import (
 	"github.com/blobd/blobd/ledger"
 )
 
-const fromExecutions = " FROM executions e LEFT JOIN execution_keys k ON k.tag = e.tag "
+const fromExecutions = " FROM executions e LEFT JOIN execution_keys k ON k.tag = e.tag LEFT JOIN tenants t ON t.id = e.tenant "
 
 // Execution implements ledger.Executions.
 func (l *Ledger) Execution(ctx context.Context, tenant string, tag blobd.ExecutionTag) (ledger.Summary, error) {
@@ -28,10 +28,9 @@ func (l *Ledger) Execution(ctx context.Context, tenant string, tag blobd.Executi
 		}, "SELECT "+executionColumns+fromExecutions+"WHERE e.tag = $1 AND e.tenant = $2", tag[:], tenant)
 		x.scan(nil, []any{&s.Steps}, "SELECT count(DISTINCT step_id) FROM parts WHERE execution_tag = $1", tag[:])
 		// What is erased has no live blobs, whatever is left of their rows.
-		x.each(func(r pgx.CollectableRow) error { return addClass(&s, r) }, `SELECT b.class, count(*), min(b.created_at), p.maximum
-			FROM executions e JOIN blobs b ON b.execution_tag = e.tag
-			LEFT JOIN policies p ON p.tenant = e.tenant AND p.class = b.class
-			WHERE e.tag = $1 AND e.state <> 3 AND b.state = 1 GROUP BY b.class, p.maximum`, tag[:])
+		x.each(func(r pgx.CollectableRow) error { return addClass(&s, r) }, "SELECT b.class, count(*), min(b.created_at), "+ruleColumns+" FROM executions e JOIN blobs b ON b.execution_tag = e.tag"+governing+`
+			WHERE e.tag = $1 AND e.state <> 3 AND b.state = 1
+				AND NOT EXISTS (SELECT 1 FROM tenants t WHERE t.id = e.tenant AND t.fenced_at IS NOT NULL) GROUP BY b.class, g.version, `+ruleColumns, tag[:])
 		return nil
 	})
 	if err := classifyFound(op, found, classify(op, err)); err != nil {
@@ -40,18 +39,19 @@ func (l *Ledger) Execution(ctx context.Context, tenant string, tag blobd.Executi
 	return s, nil
 }
 
-// addClass takes in the live blobs of one class.
+// addClass takes in the live blobs of one class that one version governs.
 func addClass(s *ledger.Summary, r pgx.CollectableRow) error {
 	var name string
 	var n int64
 	var first ledger.Blob
-	var maximum *int64
-	if err := r.Scan(&name, &n, moment{&first.CreatedAt}, &maximum); err != nil {
+	var rule ruleRow
+	if err := r.Scan(append([]any{&name, &n, moment{&first.CreatedAt}}, rule.to()...)...); err != nil {
 		return err
 	}
-	s.Classes[name] = n
-	s.NextDue = earlier(s.NextDue, first.CreatedAt.Add(time.Duration(deref(maximum))))
-	return nil
+	s.Classes[name] += n
+	end, err := rule.end(name, first.CreatedAt)
+	s.NextDue = earlier(s.NextDue, end)
+	return err
 }
 
 // earlier returns the earlier of two times of which zero means none.
@@ -92,11 +92,15 @@ func (l *Ledger) ListExecutions(ctx context.Context, q ledger.ExecutionQuery) ([
 	if q.Before != (ledger.ExecutionCursor{}) {
 		f.and("(e.created_at, e.tag) < (%, %)", q.Before.CreatedAt.UnixMicro(), q.Before.Tag[:])
 	}
-	if q.State != 0 {
-		f.and("e.state = %", int16(q.State))
+	switch q.State {
+	case 0:
+	case ledger.ExecutionErased:
+		f.and("(e.state = % OR t.fenced_at IS NOT NULL)", int16(q.State))
+	default:
+		f.and("e.state = % AND t.fenced_at IS NULL", int16(q.State))
 	}
 	if q.Class != "" {
-		f.and(`e.state <> 3 AND EXISTS (SELECT 1 FROM blobs b
+		f.and(`e.state <> 3 AND t.fenced_at IS NULL AND EXISTS (SELECT 1 FROM blobs b
 			WHERE b.execution_tag = e.tag AND b.state = 1 AND b.class = %)`, q.Class)
 	}
 	f.args = append(f.args, q.Limit)
@@ -110,12 +114,11 @@ func (l *Ledger) Records(ctx context.Context, q ledger.RecordQuery) ([]ledger.Re
 	if err := checkLimit(op, q.Limit); err != nil {
 		return nil, err
 	}
-	f := filter{"SELECT " + blobColumns + `, m.maximum, p.seq, p.step_id, p.attempt, p.part_index, p.kind, p.status,
+	f := filter{"SELECT " + blobColumns + ", " + ruleColumns + `, p.seq, p.step_id, p.attempt, p.part_index, p.kind, p.status,
 		p.provider, p.model, p.at, p.ref
 		FROM parts p LEFT JOIN executions e ON e.tag = p.execution_tag
 		LEFT JOIN blobs b ON p.status = 1 AND b.execution_tag = p.execution_tag AND b.ref = p.ref
-		LEFT JOIN policies m ON m.tenant = e.tenant AND m.class = b.class
-		WHERE p.execution_tag = $1 AND p.seq > $2`, []any{q.Tag[:], q.After}}
+		` + governing + ` WHERE p.execution_tag = $1 AND p.seq > $2`, []any{q.Tag[:], q.After}}
 	if q.StepID != "" {
 		f.and("p.step_id = %", q.StepID)
 	}
@@ -163,6 +166,10 @@ func (l *Ledger) ReopenExecution(ctx context.Context, tag blobd.ExecutionTag, at
 	return l.moveExecution(ctx, "reopen execution", move, ledger.Record{Kind: ledger.RecordReopen, At: at, Tag: tag}, e)
 }
 
+// inFencedTenant finds the execution $1 if its tenant was off-boarded.
+const inFencedTenant = `SELECT 1 FROM executions e JOIN tenants t ON t.id = e.tenant
+	WHERE e.tag = $1 AND t.fenced_at IS NOT NULL`
+
 func (l *Ledger) moveExecution(ctx context.Context, op string, move ledger.Move[ledger.ExecutionState],
 	r ledger.Record, e ledger.Entry,
 ) (ledger.Record, error) {
@@ -170,13 +177,15 @@ func (l *Ledger) moveExecution(ctx context.Context, op string, move ledger.Move[
 	err := l.write(ctx, op, func(ctx context.Context, x *tx) error {
 		made = ledger.Record{}
 		var state int16
-		found := false
+		found, fenced := false, false
+		var one int
 		x.scan(&found, []any{&r.Tenant, &state}, "SELECT tenant, state FROM executions WHERE tag = $1 FOR NO KEY UPDATE", r.Tag[:])
+		x.scan(&fenced, []any{&one}, inFencedTenant, r.Tag[:])
 		err := x.flush(ctx)
 		switch {
 		case err != nil || !found:
 			return orNotFound(found, err)
-		case ledger.ExecutionState(state) == ledger.ExecutionErased:
+		case ledger.ExecutionState(state) == ledger.ExecutionErased || fenced:
 			return blobd.ErrErased
 		case ledger.ExecutionState(state) != move.From:
 			return fmt.Errorf("the execution's state is %d: %w", state, blobd.ErrConflict)

@@ -17,7 +17,9 @@ type scope struct {
 	ledger.EraseScope
 	ofRefs       bool
 	refs         []blobd.Ref // sorted, each once
-	known        bool        // the execution has a row
+	known        bool        // the execution, or the whole tenant, has a row
+	fenced       bool        // the tenant was off-boarded
+	whole        ledger.Plan // of a whole tenant, where it was counted
 	tenant       string      // its
 	state        int16
 	blobs, bytes int64                  // live in the execution
@@ -47,6 +49,10 @@ func newScope(s ledger.EraseScope, ofRefs bool) *scope {
 // lock it keeps others from changing what it read: the execution first, and in
 // a later statement the blobs in order.
 func (sc *scope) read(t *tx, lock bool) {
+	if sc.WholeTenant {
+		sc.readTenant(t, lock)
+		return
+	}
 	ofExecution, ofBlobs := "", ""
 	if lock {
 		ofExecution, ofBlobs = " FOR NO KEY UPDATE", " ORDER BY ref FOR NO KEY UPDATE"
@@ -54,6 +60,7 @@ func (sc *scope) read(t *tx, lock bool) {
 	t.scan(&sc.known, []any{&sc.tenant, &sc.state, &sc.blobs, &sc.bytes},
 		"SELECT tenant, state, blobs, bytes FROM executions WHERE tag = $1"+ofExecution, sc.Tag[:])
 	t.scan(nil, []any{&sc.wrap}, wrapOf, sc.Tag[:], sc.Tenant)
+	t.scan(nil, []any{&sc.fenced}, "SELECT fenced_at IS NOT NULL FROM tenants WHERE id = $1", sc.Tenant)
 	if !sc.ofRefs {
 		return
 	}
@@ -75,21 +82,28 @@ const wrapOf = `SELECT coalesce(
 
 // count makes the plan of what was read.
 func (sc *scope) count() error {
+	if sc.WholeTenant {
+		return sc.countTenant()
+	}
 	if sc.known && sc.tenant != sc.Tenant {
 		return fmt.Errorf("the execution is another tenant's: %w", blobd.ErrConflict)
 	}
-	erased := ledger.ExecutionState(sc.state) == ledger.ExecutionErased
 	switch {
 	case sc.ofRefs:
-		sc.countRefs(erased)
+		sc.countRefs(sc.erased())
+	case sc.erased():
+		sc.plan.AlreadyErased = 1
 	case !sc.known:
 		sc.plan.NotFound = 1
-	case erased:
-		sc.plan.AlreadyErased = 1
 	default:
 		sc.plan = ledger.Plan{Executions: 1, Blobs: sc.blobs, Bytes: sc.bytes}
 	}
 	return nil
+}
+
+// erased reports whether the execution is, or its tenant.
+func (sc *scope) erased() bool {
+	return sc.fenced || ledger.ExecutionState(sc.state) == ledger.ExecutionErased
 }
 
 func (sc *scope) countRefs(erased bool) {
@@ -121,6 +135,9 @@ func (sc *scope) countRefs(erased bool) {
 // Plan implements ledger.Erasures.
 func (l *Ledger) Plan(ctx context.Context, s ledger.EraseScope) (ledger.Plan, error) {
 	const op = "plan"
+	if err := s.Check(); err != nil {
+		return ledger.Plan{}, classify(op, err)
+	}
 	var sc *scope
 	err := l.readOnly(ctx, "REPEATABLE READ", func(_ context.Context, x *tx) error {
 		sc = newScope(s, len(s.Refs) > 0)
@@ -142,6 +159,9 @@ func (l *Ledger) Fence(ctx context.Context, f ledger.Fence) (e ledger.Erasure, r
 	if f.ID == "" {
 		return e, rec, classify(op, fmt.Errorf("no erasure id: %w", blobd.ErrInvalid))
 	}
+	if err := f.Scope.Check(); err != nil {
+		return e, rec, classify(op, err)
+	}
 	err = l.write(ctx, op, func(ctx context.Context, x *tx) (err error) {
 		e, rec = ledger.Erasure{}, ledger.Record{}
 		return fence(ctx, x, f, &e, &rec)
@@ -155,7 +175,9 @@ func (l *Ledger) Fence(ctx context.Context, f ledger.Fence) (e ledger.Erasure, r
 // fence locks and reads in one round trip, and changes in another.
 func fence(ctx context.Context, x *tx, f ledger.Fence, e *ledger.Erasure, rec *ledger.Record) error {
 	sc := newScope(f.Scope, len(f.Scope.Refs) > 0)
-	x.shareTenant(f.Scope.Tenant)
+	if !sc.WholeTenant {
+		x.shareTenant(f.Scope.Tenant)
+	}
 	sc.read(x, true)
 	again := false
 	var first recordRow
@@ -180,7 +202,10 @@ func fence(ctx context.Context, x *tx, f ledger.Fence, e *ledger.Erasure, rec *l
 	moved.entries = int64(len(f.Entries))
 	x.move(moved)
 	kind := ledger.RecordFence
-	if sc.ofRefs {
+	switch {
+	case sc.WholeTenant:
+		kind = ledger.RecordTenant
+	case sc.ofRefs:
 		kind = ledger.RecordErase
 	}
 	x.record(rec, ledger.Record{
@@ -192,7 +217,7 @@ func fence(ctx context.Context, x *tx, f ledger.Fence, e *ledger.Erasure, rec *l
 }
 
 func sameScope(e ledger.Erasure, s ledger.EraseScope) error {
-	if e.Scope.Tenant != s.Tenant || e.Scope.Tag != s.Tag || e.OfRefs != (len(s.Refs) > 0) {
+	if e.Scope.Tenant != s.Tenant || e.Scope.Tag != s.Tag || e.OfRefs != (len(s.Refs) > 0) || e.Scope.WholeTenant != s.WholeTenant {
 		return fmt.Errorf("the erasure id has another scope: %w", blobd.ErrConflict)
 	}
 	return nil
@@ -201,7 +226,7 @@ func sameScope(e ledger.Erasure, s ledger.EraseScope) error {
 // newErasure is the row that insertErasure makes.
 func newErasure(sc *scope, f ledger.Fence) ledger.Erasure {
 	return ledger.Erasure{
-		ID: f.ID, Scope: ledger.EraseScope{Tenant: sc.Tenant, Tag: sc.Tag, ExecutionID: sc.ExecutionID},
+		ID: f.ID, Scope: ledger.EraseScope{Tenant: sc.Tenant, Tag: sc.Tag, ExecutionID: sc.ExecutionID, WholeTenant: sc.WholeTenant},
 		OfRefs: sc.ofRefs, State: ledger.ErasureRunning, Plan: sc.plan,
 		RequestedBy: f.RequestedBy, Reason: f.Reason, LegalBasis: f.LegalBasis, Regime: f.Regime, ExternalRef: f.ExternalRef,
 		ReceivedAt: stored(f.ReceivedAt), DueAt: stored(f.DueAt), FencedAt: stored(f.At), Wrap: uint32(sc.wrap),
@@ -213,12 +238,15 @@ func newErasure(sc *scope, f ledger.Fence) ledger.Erasure {
 // ledger lost.
 func applyFence(ctx context.Context, x *tx, sc *scope, f ledger.Fence, replayed bool) (counts, error) {
 	switch {
+	case sc.WholeTenant:
+		fenceTenant(x, sc, f)
+		return counts{}, nil
 	case sc.ofRefs:
 		return eraseRefs(x, sc, f, replayed), nil
+	case sc.erased():
+		return counts{}, nil
 	case !sc.known:
 		return counts{}, fenceUnseen(ctx, x, sc, f)
-	case ledger.ExecutionState(sc.state) == ledger.ExecutionErased:
-		return counts{}, nil
 	}
 	x.exec("DELETE FROM execution_keys WHERE tag = $1", sc.Tag[:])
 	x.exec("UPDATE executions SET state = 3, reason = 0, erased_at = $2, blobs = 0, bytes = 0, lost_blob = FALSE WHERE tag = $1",
@@ -267,13 +295,13 @@ func insertErasure(x *tx, sc *scope, f ledger.Fence, record any) {
 	p := sc.plan
 	x.exec(`INSERT INTO erasures (id, tenant, execution_tag, execution_id, of_refs, state,
 		plan_executions, plan_blobs, plan_bytes, already_erased, not_found,
-		requested_by, reason, legal_basis, regime, external_ref, received_at, due_at, fenced_at, run_at, wrap, record)
-		SELECT $1, $2, $3, $4, $5, 'running', $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20,
+		requested_by, reason, legal_basis, regime, external_ref, received_at, due_at, fenced_at, run_at, wrap, whole_tenant, record)
+		SELECT $1, $2, $3, $4, $5, 'running', $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $22,
 			coalesce($21::bigint, d.head) FROM deployment d`,
 		f.ID, sc.Tenant, sc.Tag[:], sc.ExecutionID, sc.ofRefs,
 		p.Executions, p.Blobs, p.Bytes, p.AlreadyErased, p.NotFound,
 		f.RequestedBy, []byte(f.Reason), []byte(f.LegalBasis), []byte(f.Regime), []byte(f.ExternalRef),
-		micros(f.ReceivedAt), micros(f.DueAt), f.At.UnixMicro(), f.RunAt.UnixMicro(), sc.wrap, record)
+		micros(f.ReceivedAt), micros(f.DueAt), f.At.UnixMicro(), f.RunAt.UnixMicro(), sc.wrap, record, sc.WholeTenant)
 	if len(sc.named) > 0 {
 		x.exec("INSERT INTO erasure_refs (erasure, ref) SELECT x.seq, r FROM erasures x, unnest($2::bytea[]) r WHERE x.id = $1",
 			f.ID, raw(sc.named))

@@ -114,7 +114,7 @@ func empty(t testing.TB, url string) {
 		DELETE FROM evidence_checkpoints; DELETE FROM evidence_indexes; DELETE FROM free_texts; DELETE FROM evidence;
 		DELETE FROM erasure_refs; DELETE FROM erasures; DELETE FROM journal; DELETE FROM requests; DELETE FROM epochs;
 		DELETE FROM parts; DELETE FROM subjects; DELETE FROM blobs; DELETE FROM execution_keys; DELETE FROM executions;
-		DELETE FROM tokens; DELETE FROM policies; DELETE FROM tenants;
+		DELETE FROM tokens; DELETE FROM sweeps; DELETE FROM classes; DELETE FROM policy_versions; DELETE FROM tenants;
 		DELETE FROM counters; INSERT INTO counters (slot) SELECT generate_series(0, 63);
 		DELETE FROM deployment; INSERT INTO deployment DEFAULT VALUES;
 		DELETE FROM evidence_log; INSERT INTO evidence_log DEFAULT VALUES;

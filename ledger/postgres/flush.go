@@ -13,6 +13,7 @@ import (
 // meanwhile is refused by a constraint, and the batch is done again.
 func (b *batch) queue(x *tx) {
 	b.queueExecutions(x)
+	b.queueClasses(x)
 	b.queueRows(x)
 	b.queueParts(x)
 	b.queueSubjects(x)
@@ -80,22 +81,25 @@ func (b *batch) queueRows(x *tx) {
 		return cmp.Or(bytes.Compare(a.tag[:], c.tag[:]), bytes.Compare(a.Ref[:], c.Ref[:]))
 	})
 	var tags, refs, repeats, keys, audiences [][]byte
-	var kinds, classes, types, steps []string
+	var kinds, classes, types, steps, tenants []string
 	var states, sizes, sealed, times []int64
 	for _, r := range b.rows {
 		tags, refs, keys = append(tags, r.tag[:]), append(refs, r.Ref[:]), append(keys, r.WrappedKey)
 		repeats = append(repeats, repeatOrNull(&r.Blob))
 		audiences = append(audiences, joined(r.Audience))
 		kinds, classes = append(kinds, string(r.Kind)), append(classes, r.Class)
+		tenants = append(tenants, b.executions[r.tag].tenant)
 		types, steps = append(types, r.ContentType), append(steps, r.StepID)
 		states, times = append(states, int64(r.State)), append(times, r.CreatedAt.UnixMicro())
 		sizes, sealed = append(sizes, r.Size), append(sealed, r.SealedSize)
 	}
 	x.exec(`INSERT INTO blobs (execution_tag, ref, state, class, kind, content_type, size, sealed_size,
-			step_id, created_at, repeat, wrapped, audience)
-		SELECT * FROM unnest($1::bytea[], $2::bytea[], $3::smallint[], $4::text[], $5::text[], $6::text[], $7::bigint[], $8::bigint[],
-			$9::text[], $10::bigint[], $11::bytea[], $12::bytea[], $13::bytea[])`,
-		tags, refs, states, classes, kinds, types, sizes, sealed, steps, times, repeats, keys, audiences)
+			step_id, created_at, repeat, wrapped, audience, class_n)
+		SELECT u.tag, u.ref, u.state, u.class, u.kind, u.type, u.size, u.sealed, u.step, u.at, u.repeat, u.wrapped, u.audience, k.n FROM unnest($1::bytea[], $2::bytea[], $3::smallint[], $4::text[], $5::text[], $6::text[], $7::bigint[], $8::bigint[],
+			$9::text[], $10::bigint[], $11::bytea[], $12::bytea[], $13::bytea[], $14::text[])
+			u (tag, ref, state, class, kind, type, size, sealed, step, at, repeat, wrapped, audience, tenant)
+		JOIN classes k ON k.tenant = u.tenant AND k.name = u.class`,
+		tags, refs, states, classes, kinds, types, sizes, sealed, steps, times, repeats, keys, audiences, tenants)
 }
 
 // repeatOrNull is the stored form of a row's repeat tag, of which a superseded

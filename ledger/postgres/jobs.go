@@ -38,13 +38,16 @@ type job struct {
 	tag        blobd.ExecutionTag
 	ofRefs     bool
 	tombstoned []byte
+
+	tenant      string
+	wholeTenant bool
 }
 
 // held locks and returns the job of a lease that is still its holder's.
 func held(ctx context.Context, x *tx, l ledger.Lease) (j job, err error) {
 	found := false
-	x.scan(&found, []any{&j.seq, fixed(j.tag[:]), &j.ofRefs, &j.tombstoned},
-		`SELECT seq, execution_tag, of_refs, tombstoned FROM erasures
+	x.scan(&found, []any{&j.seq, fixed(j.tag[:]), &j.ofRefs, &j.tombstoned, &j.tenant, &j.wholeTenant},
+		`SELECT seq, execution_tag, of_refs, tombstoned, tenant, whole_tenant FROM erasures
 		WHERE id = $1 AND state = 'running' AND lease_owner = $2 AND term = $3 FOR UPDATE`, l.ErasureID, l.Owner, l.Term)
 	err = x.flush(ctx)
 	if err == nil && !found {
@@ -126,6 +129,9 @@ func (l *Ledger) Tombstone(ctx context.Context, lease ledger.Lease, limit int) (
 		if j, err = held(ctx, x, lease); err != nil {
 			return err
 		}
+		if j.wholeTenant {
+			return tombstoneTenant(ctx, x, &j, limit)
+		}
 		return tombstone(ctx, x, j, limit)
 	})
 	if err != nil {
@@ -133,6 +139,9 @@ func (l *Ledger) Tombstone(ctx context.Context, lease ledger.Lease, limit int) (
 	}
 	// Counted apart, so that no lock is held meanwhile; nothing adds rows to a
 	// fenced scope but recovery.
+	if j.wholeTenant {
+		return l.countTenant(ctx, op, j, limit)
+	}
 	from, args := j.leftAfter(nil)
 	left, _, err := one(ctx, l, op, pgx.RowTo[int], "SELECT count(*)"+from, args...)
 	return left, err
@@ -151,7 +160,7 @@ func tombstone(ctx context.Context, x *tx, j job, limit int) error {
 	if err := x.flush(ctx); err != nil {
 		return err
 	}
-	x.exec(`UPDATE blobs SET state = 2, class = '', kind = '', content_type = '', size = 0, sealed_size = 0,
+	x.exec(`UPDATE blobs SET state = 2, class = '', class_n = NULL, kind = '', content_type = '', size = 0, sealed_size = 0,
 		step_id = '', wrapped = NULL, audience = NULL, repeat = CASE WHEN $1 THEN repeat END
 		WHERE execution_tag = $2 AND ref = ANY($3::bytea[])`, j.ofRefs, j.tag[:], refs)
 	x.exec("DELETE FROM subjects WHERE execution_tag = $1 AND ref = ANY($2::bytea[])", j.tag[:], refs)
@@ -164,14 +173,19 @@ func tombstone(ctx context.Context, x *tx, j job, limit int) error {
 }
 
 // earlierRunning finds an erasure before this one that covers what it covers:
-// of the whole execution, or of refs that both name.
+// of the whole execution, of refs that both name, or of the whole tenant.
 const earlierRunning = `SELECT 1 FROM erasures e WHERE e.execution_tag = $1 AND e.seq < $2 AND e.state = 'running'
 	AND (NOT e.of_refs OR EXISTS (SELECT 1 FROM erasure_refs a JOIN erasure_refs b ON a.ref = b.ref
-		WHERE a.erasure = e.seq AND b.erasure = $2)) LIMIT 1`
+		WHERE a.erasure = e.seq AND b.erasure = $2))
+	UNION ALL SELECT 1 FROM erasures e WHERE e.tenant = $3 AND e.whole_tenant AND e.seq < $2 AND e.state = 'running' LIMIT 1`
 
 // Finish implements ledger.Jobs.
 func (l *Ledger) Finish(ctx context.Context, lease ledger.Lease, p ledger.Progress, at time.Time, es []ledger.Entry) error {
-	return l.write(ctx, "finish", func(ctx context.Context, x *tx) error {
+	const op = "finish"
+	if err := l.tenantDone(ctx, op, lease); err != nil {
+		return err
+	}
+	return l.write(ctx, op, func(ctx context.Context, x *tx) error {
 		j, err := held(ctx, x, lease)
 		if err != nil {
 			return err
@@ -195,7 +209,7 @@ func finishable(ctx context.Context, x *tx, j job) error {
 	var one int
 	from, args := j.leftAfter(nil)
 	x.scan(&left, []any{&one}, "SELECT 1"+from+" LIMIT 1", args...)
-	x.scan(&earlier, []any{&one}, earlierRunning, j.tag[:], j.seq)
+	x.scan(&earlier, []any{&one}, earlierRunning, j.tag[:], j.seq, j.tenant)
 	switch err := x.flush(ctx); {
 	case err != nil:
 		return err

@@ -55,14 +55,13 @@ func (b *batch) questions() questions {
 
 // rowsOf finds rows by ref ($1, $2) and by repeat tag ($3, $4). A row of both is
 // told twice.
-const rowsOf = `SELECT b.execution_tag, ` + blobColumns + `, p.maximum FROM (
+const rowsOf = `SELECT b.execution_tag, ` + blobColumns + ", " + ruleColumns + ` FROM (
 		SELECT b.* FROM unnest($1::bytea[], $2::bytea[]) q (tag, ref)
 			JOIN blobs b ON b.execution_tag = q.tag AND b.ref = q.ref
 		UNION ALL
 		SELECT b.* FROM unnest($3::bytea[], $4::bytea[]) q (tag, repeat)
 			JOIN blobs b ON b.execution_tag = q.tag AND b.repeat = q.repeat AND b.repeat IS NOT NULL
-	) b LEFT JOIN executions e ON e.tag = b.execution_tag
-	LEFT JOIN policies p ON p.tenant = e.tenant AND p.class = b.class`
+	) b LEFT JOIN executions e ON e.tag = b.execution_tag` + governing
 
 // load locks the batch's executions that have a row, in order, and in later
 // statements reads all that its captures are decided by.
@@ -73,7 +72,7 @@ func (l *Ledger) load(ctx context.Context, x *tx, b *batch, orSkip string) error
 	keys := make(map[blobd.ExecutionTag]*ledger.WrappedKey)
 	x.exec("SELECT pg_advisory_xact_lock_shared(k) FROM unnest($1::bigint[]) k", q.locks)
 	x.scan(nil, []any{&at}, "SELECT "+timeline)
-	x.each(b.scanExecution, `SELECT tag, tenant, state, reason FROM executions
+	x.each(b.scanExecution, `SELECT tag, tenant, state, reason, ended_at FROM executions
 		WHERE tag = ANY($1::bytea[]) ORDER BY tag FOR NO KEY UPDATE`+orSkip, q.tags)
 	if orSkip != "" {
 		x.each(func(r pgx.CollectableRow) error { return scanTag(r, seen) },
@@ -83,9 +82,9 @@ func (l *Ledger) load(ctx context.Context, x *tx, b *batch, orSkip string) error
 		"SELECT tag, id, version, wrapped FROM execution_keys WHERE tag = ANY($1::bytea[])", q.tags)
 	x.each(b.scanID, `SELECT e.tenant, e.id, e.tag FROM unnest($1::text[], $2::text[]) q (tenant, id)
 		JOIN executions e ON e.tenant = q.tenant AND e.id = q.id AND e.id <> ''`, q.tenants, q.ids)
-	x.each(b.scanMinimum, "SELECT id, minimum_wrap FROM tenants WHERE id = ANY($1::text[])", q.tenants)
-	x.each(b.scanMaximum, "SELECT tenant, class, maximum FROM policies WHERE tenant = ANY($1::text[]) AND class = ANY($2::text[])",
-		q.tenants, q.classes)
+	x.each(b.scanMinimum, "SELECT id, minimum_wrap, fenced_at IS NOT NULL FROM tenants WHERE id = ANY($1::text[])", q.tenants)
+	versionsOf(x, b.versions, "tenant = ANY($1::text[]) AND class = ANY($2::text[])", q.tenants, q.classes)
+	x.each(b.scanClass, "SELECT tenant, name FROM classes WHERE tenant = ANY($1::text[]) AND name = ANY($2::text[])", q.tenants, q.classes)
 	x.each(b.scanRow, rowsOf, q.refTags, q.refs, q.repeatTags, q.repeats)
 	if err := x.flush(ctx); err != nil {
 		return err
@@ -116,10 +115,12 @@ func (b *batch) scanExecution(r pgx.CollectableRow) error {
 	var tag blobd.ExecutionTag
 	var tenant string
 	var state, reason int16
-	if err := r.Scan(fixed(tag[:]), &tenant, &state, &reason); err != nil {
+	var ended time.Time
+	if err := r.Scan(fixed(tag[:]), &tenant, &state, &reason, moment{&ended}); err != nil {
 		return err
 	}
 	e := b.execution(tag)
+	e.endedAt = ended
 	e.isNew, e.tenant, e.state, e.reason = false, tenant, ledger.ExecutionState(state), ledger.CloseReason(reason)
 	return nil
 }
@@ -135,16 +136,16 @@ func (b *batch) scanID(r pgx.CollectableRow) error {
 func (b *batch) scanMinimum(r pgx.CollectableRow) error {
 	var id string
 	var minimum uint32
-	err := r.Scan(&id, &minimum)
-	b.minimum[id] = minimum
+	var fenced bool
+	err := r.Scan(&id, &minimum, &fenced)
+	b.minimum[id], b.fenced[id] = minimum, fenced
 	return err
 }
 
-func (b *batch) scanMaximum(r pgx.CollectableRow) error {
+func (b *batch) scanClass(r pgx.CollectableRow) error {
 	var c class
-	var maximum int64
-	err := r.Scan(&c.tenant, &c.name, &maximum)
-	b.maximum[c] = time.Duration(maximum)
+	err := r.Scan(&c.tenant, &c.name)
+	b.classes[c] = true
 	return err
 }
 

@@ -19,13 +19,13 @@ const maxRefs = 256
 // row, and the execution stands in every row.
 const (
 	lookupHead = `SELECT (SELECT coalesce($3::bigint, (extract(epoch FROM clock_timestamp()) * 1000000)::bigint)), ` +
-		timeline + `, d.recovery, t.minimum_wrap, ` + executionColumns + ", " + blobColumns + `, p.maximum
+		timeline + `, d.recovery, t.minimum_wrap, ` + executionColumns + ", " + blobColumns + ", " + ruleColumns + `
 		FROM deployment d
 		LEFT JOIN executions e ON e.tag = $1
 		LEFT JOIN execution_keys k ON k.tag = e.tag
 		LEFT JOIN tenants t ON t.id = e.tenant
 		LEFT JOIN blobs b ON b.execution_tag = $1 AND `
-	lookupTail = ` LEFT JOIN policies p ON p.tenant = e.tenant AND p.class = b.class`
+	lookupTail = governing
 
 	lookupByRef    = lookupHead + "b.ref = ANY($2::bytea[])" + lookupTail
 	lookupByRepeat = lookupHead + "b.repeat = ANY($2::bytea[]) AND b.repeat IS NOT NULL AND b.state IN (1, 2)" + lookupTail

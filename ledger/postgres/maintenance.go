@@ -18,11 +18,11 @@ func (l *Ledger) ScanBlobs(ctx context.Context, after ledger.Position, limit int
 	if err := checkLimit("scan blobs", limit); err != nil {
 		return nil, err
 	}
-	return list(ctx, l, "scan blobs", scanScanned, "SELECT "+blobColumns+`, p.maximum, b.execution_tag,
-		coalesce(e.tenant, ''), coalesce(e.id, ''), coalesce(e.state, 0), k.id, k.version, k.wrapped
-		FROM blobs b LEFT JOIN executions e ON e.tag = b.execution_tag LEFT JOIN execution_keys k ON k.tag = e.tag
-		LEFT JOIN policies p ON p.tenant = e.tenant AND p.class = b.class
-		WHERE (b.execution_tag, b.ref) > ($1, $2) ORDER BY b.execution_tag, b.ref LIMIT $3`, after.Tag[:], after.Ref[:], limit)
+	return list(ctx, l, "scan blobs", scanScanned, "SELECT "+blobColumns+", "+ruleColumns+`, b.execution_tag,
+		coalesce(e.tenant, ''), coalesce(e.id, ''), CASE WHEN t.fenced_at IS NULL THEN coalesce(e.state, 0) ELSE 3 END, k.id, k.version, k.wrapped
+		FROM blobs b LEFT JOIN executions e ON e.tag = b.execution_tag LEFT JOIN tenants t ON t.id = e.tenant
+		LEFT JOIN execution_keys k ON k.tag = e.tag AND t.fenced_at IS NULL
+		`+governing+` WHERE (b.execution_tag, b.ref) > ($1, $2) ORDER BY b.execution_tag, b.ref LIMIT $3`, after.Tag[:], after.Ref[:], limit)
 }
 
 func scanScanned(r pgx.CollectableRow) (s ledger.ScannedBlob, err error) {
@@ -85,7 +85,9 @@ func (l *Ledger) AcceptLoss(ctx context.Context, tag blobd.ExecutionTag, ref blo
 	return l.write(ctx, "accept loss", func(ctx context.Context, x *tx) error {
 		var state, execution int16
 		var size int64
-		found := false
+		var one int
+		found, fenced := false, false
+		x.scan(&fenced, []any{&one}, inFencedTenant, tag[:])
 		x.scan(nil, []any{&execution}, "SELECT state FROM executions WHERE tag = $1 FOR NO KEY UPDATE", tag[:])
 		x.scan(&found, []any{&state, &size}, "SELECT state, size FROM blobs WHERE execution_tag = $1 AND ref = $2 FOR NO KEY UPDATE",
 			tag[:], ref[:])
@@ -94,7 +96,7 @@ func (l *Ledger) AcceptLoss(ctx context.Context, tag blobd.ExecutionTag, ref blo
 			return err
 		}
 		s := ledger.BlobState(state)
-		if !ledger.Legal(ledger.BlobMoves(), s, ledger.BlobLost) || ledger.ExecutionState(execution) == ledger.ExecutionErased {
+		if !ledger.Legal(ledger.BlobMoves(), s, ledger.BlobLost) || fenced || ledger.ExecutionState(execution) == ledger.ExecutionErased {
 			return fmt.Errorf("the blob's state is %d: %w", state, blobd.ErrConflict)
 		}
 		// A put of the same text makes a new blob, so the repeat tag is released.

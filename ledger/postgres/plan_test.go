@@ -18,6 +18,8 @@ func plans(t *testing.T, b *bench) {
 		SELECT decode(md5(n::text), 'hex'), 'acme', 'x' || n, 1, 0, n, 0, 0 FROM generate_series(1, 10000) n`)
 	do(t, c, `INSERT INTO execution_keys SELECT tag, tenant, tag, 1, tag FROM executions`)
 	do(t, c, `INSERT INTO blobs SELECT tag, sha256(tag), 1, 'reasoning', 'text', '', 1, 1, '', created_at, sha256(tag), tag FROM executions`)
+	do(t, c, "INSERT INTO classes (tenant, name) VALUES ('acme', 'reasoning')")
+	do(t, c, "UPDATE blobs SET class_n = (SELECT n FROM classes)")
 	do(t, c, "ANALYZE")
 	tag, ref := tagOf(1), refOf(1)
 	one := [][]byte{ref[:]}
@@ -29,6 +31,8 @@ func plans(t *testing.T, b *bench) {
 		"repeats":     {lookupByRepeat, []any{tag[:], one, nil}},
 		"put: rows":   {rowsOf, []any{[][]byte{tag[:]}, one, [][]byte{tag[:]}, one}},
 		"put: lock":   {"SELECT tag FROM executions WHERE tag = ANY($1::bytea[]) ORDER BY tag FOR NO KEY UPDATE", []any{[][]byte{tag[:]}}},
+		"due":         {dueQuery, []any{acme, "reasoning", 0, 100, 0, 0, 256}},
+		"expired":     {expiredQuery, []any{0, acme, 256}},
 		"newest":      {"SELECT e.tag" + fromExecutions + "WHERE e.tenant = $1 ORDER BY e.created_at DESC, e.tag DESC LIMIT 10", []any{acme}},
 		"wraps below": {below, []any{acme, 1}},
 	} {

@@ -96,7 +96,7 @@ func replay(ctx context.Context, x *tx, r ledger.Record) error {
 func reapply(ctx context.Context, x *tx, r ledger.Record) error {
 	switch r.Kind {
 	case ledger.RecordMark:
-	case ledger.RecordFence, ledger.RecordErase:
+	case ledger.RecordFence, ledger.RecordErase, ledger.RecordTenant:
 		return refence(ctx, x, r)
 	case ledger.RecordClose:
 		x.exec("UPDATE executions SET state = 2, reason = $1 WHERE tag = $2 AND state = 1", int16(r.Reason), r.Tag[:])
@@ -115,16 +115,21 @@ func reapply(ctx context.Context, x *tx, r ledger.Record) error {
 func refence(ctx context.Context, x *tx, r ledger.Record) error {
 	f := ledger.Fence{
 		ID: r.ErasureID, At: r.At, RunAt: r.At,
-		Scope: ledger.EraseScope{Tenant: r.Tenant, Tag: r.Tag, Refs: r.Refs},
+		Scope: ledger.EraseScope{Tenant: r.Tenant, Tag: r.Tag, Refs: r.Refs, WholeTenant: r.Kind == ledger.RecordTenant},
 	}
 	// A record of refs may name none: then its erasure found no row. It must
 	// never be taken for one of the whole execution.
 	ofRefs := r.Kind == ledger.RecordErase
-	if len(r.Refs) > 0 && !ofRefs || f.ID == "" {
+	if len(r.Refs) > 0 && !ofRefs || f.ID == "" || f.Scope.WholeTenant && r.Tenant == "" {
 		return fmt.Errorf("%s record of %d refs: %w", r.Kind, len(r.Refs), blobd.ErrInvalid)
 	}
 	sc := newScope(f.Scope, ofRefs)
-	sc.read(x, true)
+	if sc.WholeTenant {
+		enterTenant(x, r)
+		sc.readTenantRow(x) // puts and fences are kept out already
+	} else {
+		sc.read(x, true)
+	}
 	known := false
 	x.each(func(pgx.CollectableRow) error { known = true; return nil }, "SELECT 1 FROM erasures WHERE id = $1", f.ID)
 	if err := x.flush(ctx); err != nil {

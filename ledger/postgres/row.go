@@ -113,7 +113,7 @@ func raw[H ~[32]byte](hs []H) [][]byte {
 const blobColumns = "b.ref, b.state, b.class, b.kind, b.content_type, b.size, b.sealed_size, " +
 	"b.step_id, b.created_at, b.repeat, b.wrapped, b.audience"
 
-// blobRow scans blobColumns and the maximum of the class, of an outer join too.
+// blobRow scans blobColumns and ruleColumns, of an outer join too.
 type blobRow struct {
 	ref                      []byte
 	state                    *int16
@@ -124,15 +124,15 @@ type blobRow struct {
 	repeat                   [32]byte
 	wrapped                  []byte
 	audience                 [][32]byte
-	maximum                  *int64
+	rule                     ruleRow
 }
 
-// to returns where blobColumns, and maximum after them, are scanned into.
+// to returns where blobColumns, and ruleColumns after them, are scanned into.
 func (b *blobRow) to() []any {
-	return []any{
+	return append([]any{
 		&b.ref, &b.state, &b.class, &b.kind, &b.contentType, &b.size, &b.sealedSize, &b.stepID,
-		moment{&b.createdAt}, fixed(b.repeat[:]), &b.wrapped, hashes{&b.audience}, &b.maximum,
-	}
+		moment{&b.createdAt}, fixed(b.repeat[:]), &b.wrapped, hashes{&b.audience},
+	}, b.rule.to()...)
 }
 
 // blob returns the row, nil if the join found none.
@@ -144,11 +144,15 @@ func (b *blobRow) blob() (*ledger.Blob, error) {
 	if err := fixed(ref[:]).ScanBytes(b.ref); err != nil {
 		return nil, err
 	}
+	end, err := b.rule.end(deref(b.class), b.createdAt)
+	if err != nil {
+		return nil, err
+	}
 	return &ledger.Blob{
 		Ref: ref, State: ledger.BlobState(deref(b.state)), Class: deref(b.class), Kind: blobd.Kind(deref(b.kind)),
 		ContentType: deref(b.contentType), Size: deref(b.size), SealedSize: deref(b.sealedSize), StepID: deref(b.stepID),
 		CreatedAt: b.createdAt, Repeat: b.repeat, WrappedKey: b.wrapped, Audience: b.audience,
-		ExpiresAt: expiry(b.createdAt, time.Duration(deref(b.maximum))),
+		ExpiresAt: end,
 	}, nil
 }
 
@@ -160,10 +164,10 @@ func deref[T any](p *T) T {
 	return *p
 }
 
-// executionColumns are scanned by executionRow, from executions e and their
-// keys k.
+// executionColumns are scanned by executionRow, from executions e, their tenants
+// t and their keys k.
 const executionColumns = "e.tag, e.tenant, e.id, e.state, e.reason, e.created_at, e.ended_at, e.erased_at, " +
-	"e.blobs, e.bytes, k.id, k.version, k.wrapped"
+	"e.blobs, e.bytes, t.fenced_at, k.id, k.version, k.wrapped"
 
 // executionRow scans executionColumns, of an outer join too.
 type executionRow struct {
@@ -172,18 +176,20 @@ type executionRow struct {
 	state, reason       *int16
 	created, end, erase time.Time
 	blobs, bytes        *int64
+	fenced              time.Time // the tenant
 	key                 keyRow
 }
 
 func (e *executionRow) to() []any {
 	return append([]any{
 		&e.tag, &e.tenant, &e.id, &e.state, &e.reason, moment{&e.created}, moment{&e.end}, moment{&e.erase},
-		&e.blobs, &e.bytes,
+		&e.blobs, &e.bytes, moment{&e.fenced},
 	}, e.key.to()...)
 }
 
 // execution returns the row, nil if the join found none. A living execution
-// without a key is damage and never read as erased.
+// without a key is damage and never read as erased; one of a fenced tenant is
+// erased.
 func (e *executionRow) execution() (*ledger.Execution, error) {
 	if e.tag == nil {
 		return nil, nil
@@ -195,6 +201,9 @@ func (e *executionRow) execution() (*ledger.Execution, error) {
 	}
 	if err := fixed(x.Tag[:]).ScanBytes(e.tag); err != nil {
 		return nil, err
+	}
+	if !e.fenced.IsZero() {
+		x.EraseAt(e.fenced)
 	}
 	if x.Key == nil && x.State != ledger.ExecutionErased {
 		return nil, errNoKey

@@ -99,7 +99,7 @@ func (s *step) insert(i int) {
 	r := &row{tag: c.Tag, isNew: true, Blob: ledger.Blob{
 		Ref: b.Ref, State: ledger.BlobLive, Class: b.Class, Kind: b.Kind, ContentType: b.ContentType,
 		Size: b.Size, SealedSize: b.SealedSize, StepID: c.StepID, CreatedAt: stored(c.At), Repeat: b.Repeat,
-		WrappedKey: notNull(b.WrappedKey), Audience: b.Audience, ExpiresAt: expiry(stored(c.At), s.maximum[class{c.Tenant, b.Class}]),
+		WrappedKey: notNull(b.WrappedKey), Audience: b.Audience, ExpiresAt: ledger.EndOf(s.versions[class{c.Tenant, b.Class}], stored(c.At), s.e.endedAt),
 	}}
 	s.made = append(s.made, r)
 	s.byRef[r.Ref], s.byRepeat[r.Repeat] = r, r

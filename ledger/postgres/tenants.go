@@ -44,10 +44,10 @@ func (l *Ledger) CreateTenant(ctx context.Context, t ledger.Tenant, e ledger.Ent
 	})
 }
 
-const tenantColumns = "id, created_at, name_key, index_key, index_wrap, minimum_wrap"
+const tenantColumns = "id, created_at, name_key, index_key, index_wrap, minimum_wrap, fenced_at, coalesce(fenced_by, '')"
 
 func scanTenant(r pgx.CollectableRow) (t ledger.Tenant, err error) {
-	err = r.Scan(&t.ID, moment{&t.CreatedAt}, &t.NameKey, &t.IndexKey, &t.IndexWrap, &t.MinimumWrap)
+	err = r.Scan(&t.ID, moment{&t.CreatedAt}, &t.NameKey, &t.IndexKey, &t.IndexWrap, &t.MinimumWrap, moment{&t.FencedAt}, &t.FencedBy)
 	return t, err
 }
 

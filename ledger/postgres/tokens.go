@@ -14,13 +14,9 @@ import (
 // CreateToken implements ledger.Tokens.
 func (l *Ledger) CreateToken(ctx context.Context, t ledger.Token, e ledger.Entry) error {
 	return l.write(ctx, "create token", func(ctx context.Context, x *tx) error {
-		known, one, n := false, 0, int64(0)
-		x.scan(&known, []any{&one}, "SELECT 1 FROM tenants WHERE id = $1", t.Tenant)
-		if err := x.flush(ctx); err != nil {
+		var n int64
+		if err := x.living(ctx, t.Tenant); err != nil {
 			return err
-		}
-		if !known {
-			return fmt.Errorf("tenant: %w", blobd.ErrNotFound)
 		}
 		x.count(&n, `INSERT INTO tokens (id, tenant, name, hash, roles, created_at, expires_at, revoked_at)
 			VALUES ($1, $2, $3, $4, $5, $6, $7, $8) ON CONFLICT DO NOTHING`,

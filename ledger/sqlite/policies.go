@@ -140,6 +140,20 @@ func (r *row) due() ledger.DueRow {
 	}
 }
 
+// The statements that find what is retention's, by the tables and indexes made for it.
+const (
+	dueQuery = "SELECT " + dueColumns + ` FROM due d
+		CROSS JOIN blobs b ON b.n = d.blob CROSS JOIN executions e ON e.tag = b.execution_tag
+		WHERE d.class = (SELECT n FROM classes WHERE tenant = ? AND name = ?)
+			AND d.created_at >= ? AND d.created_at < ? AND (d.created_at, d.blob) > (?, ?)
+			AND ` + retained + " ORDER BY d.created_at, d.blob LIMIT ?"
+	expiredQuery = "SELECT " + dueColumns + ` FROM blobs b CROSS JOIN executions e ON e.tag = b.execution_tag
+		WHERE b.state = 7 AND b.class <> '' AND b.n > ? AND e.tenant = ? AND e.state <> 3 ORDER BY b.n LIMIT ?`
+	storedQuery = `SELECT count(*) FROM (SELECT 1 FROM classes k CROSS JOIN due d ON d.class = k.n
+		CROSS JOIN blobs b ON b.n = d.blob CROSS JOIN executions e ON e.tag = b.execution_tag
+		WHERE k.tenant = ? AND ` + retained + " LIMIT ?)"
+)
+
 // Due implements ledger.Policies.
 func (l *Ledger) Due(ctx context.Context, q ledger.DueQuery) (rows []ledger.DueRow, err error) {
 	if err := checkLimit(q.Limit); err != nil {
@@ -167,12 +181,7 @@ func (l *Ledger) Due(ctx context.Context, q ledger.DueQuery) (rows []ledger.DueR
 		after, afterTime = q.After, q.After.CreatedAt.UnixMicro()
 	}
 	err = l.read(ctx, "due", func(c *conn) error {
-		return c.query(ctx, "SELECT "+dueColumns+` FROM due d
-			CROSS JOIN blobs b ON b.n = d.blob CROSS JOIN executions e ON e.tag = b.execution_tag
-			WHERE d.class = (SELECT n FROM classes WHERE tenant = ? AND name = ?)
-				AND d.created_at >= ? AND d.created_at < ? AND (d.created_at, d.blob) > (?, ?)
-				AND `+retained+" ORDER BY d.created_at, d.blob LIMIT ?",
-			func(r *row) { rows = append(rows, r.due()) },
+		return c.query(ctx, dueQuery, func(r *row) { rows = append(rows, r.due()) },
 			q.Tenant, q.Class, max(from, afterTime), to, afterTime, after.N, int64(q.Limit))
 	})
 	return rows, err
@@ -180,9 +189,7 @@ func (l *Ledger) Due(ctx context.Context, q ledger.DueQuery) (rows []ledger.DueR
 
 func (l *Ledger) expiredRows(ctx context.Context, q ledger.DueQuery) (rows []ledger.DueRow, err error) {
 	err = l.read(ctx, "due", func(c *conn) error {
-		return c.query(ctx, "SELECT "+dueColumns+` FROM blobs b CROSS JOIN executions e ON e.tag = b.execution_tag
-			WHERE b.state = 7 AND b.class <> '' AND b.n > ? AND e.tenant = ? AND e.state <> 3 ORDER BY b.n LIMIT ?`,
-			func(r *row) { rows = append(rows, r.due()) }, q.After.N, q.Tenant, int64(q.Limit))
+		return c.query(ctx, expiredQuery, func(r *row) { rows = append(rows, r.due()) }, q.After.N, q.Tenant, int64(q.Limit))
 	})
 	return rows, err
 }
@@ -200,9 +207,7 @@ func (l *Ledger) CountStored(ctx context.Context, tenant string, atMost int64) (
 		return 0, nil
 	}
 	err = l.read(ctx, "count stored", func(c *conn) error {
-		_, err := c.one(ctx, `SELECT count(*) FROM (SELECT 1 FROM classes k CROSS JOIN due d ON d.class = k.n
-			CROSS JOIN blobs b ON b.n = d.blob CROSS JOIN executions e ON e.tag = b.execution_tag
-			WHERE k.tenant = ? AND `+retained+" LIMIT ?)", func(r *row) { n = r.int(0) }, tenant, atMost)
+		_, err := c.one(ctx, storedQuery, func(r *row) { n = r.int(0) }, tenant, atMost)
 		return err
 	})
 	return n, err
