@@ -209,7 +209,7 @@ func pictureOf(t *testing.T, l ledger.Ledger, i int) (lines []string) {
 			t.Fatalf("record %d of execution %d is %+v of %+v", n, i, r, r.Blob)
 		}
 		b := *r.Blob
-		b.Ref, b.Repeat, b.CreatedAt = [32]byte{}, [32]byte{}, time.Time{}
+		b.Ref, b.Repeat, b.CreatedAt, b.ExpiresAt = [32]byte{}, [32]byte{}, time.Time{}, time.Time{}
 		r.Blob, r.Ref, r.Seq, r.At = nil, [32]byte{}, 0, time.Time{}
 		lines = append(lines, fmt.Sprintf("%+v of %+v", r, b))
 	}
