@@ -125,12 +125,21 @@ func (p Period) Latest(t time.Time) time.Time {
 // addMonths keeps the day's number, or takes the month's last.
 func addMonths(t time.Time, months int) time.Time {
 	year, month, day := t.Date()
+	hour, minute, second := t.Clock()
 	total := year*12 + int(month) - 1 + months
 	year, month = total/12, time.Month(total%12+1)
-	day = min(day, daysIn(year, month))
-	return time.Date(year, month, day, t.Hour(), t.Minute(), t.Second(), t.Nanosecond(), time.UTC)
+	return time.Date(year, month, min(day, daysIn(year, month)), hour, minute, second, t.Nanosecond(), time.UTC)
 }
 
 func daysIn(year int, month time.Month) int {
-	return time.Date(year, month+1, 0, 0, 0, 0, 0, time.UTC).Day()
+	switch month {
+	case time.April, time.June, time.September, time.November:
+		return 30
+	case time.February:
+		if year%4 == 0 && (year%100 != 0 || year%400 == 0) {
+			return 29
+		}
+		return 28
+	}
+	return 31
 }
