@@ -33,9 +33,12 @@ func (k kek) refuses(v keys.Version) error {
 		return fmt.Errorf("KEK version %d is not in Vault, whose newest is %d: was it restored? %w", v, k.Latest, blobd.ErrKeyMissing)
 	case v < k.MinAvailable:
 		return fmt.Errorf("KEK version %d was trimmed: %w", v, blobd.ErrErased)
+	case v < k.MinDecryption && k.MinEncryption >= k.MinDecryption:
+		// A trim raises both minimums, and destroys in its next step. Where an
+		// operator did, it can be had back; the core says key_missing either way, and
+		// nobody reads it as a null.
+		return fmt.Errorf("KEK version %d is being trimmed: %w", v, blobd.ErrErased)
 	case v < k.MinDecryption:
-		// By an operator, or by a trim that has not destroyed it yet: it can be had
-		// back.
 		return fmt.Errorf("KEK version %d is forbidden by min_decryption_version: %w", v, blobd.ErrDenied)
 	}
 	return nil
