@@ -234,3 +234,32 @@ func TestAnEpochThatWasCutShortGoesOn(t *testing.T) {
 		}
 	})
 }
+
+// TestOnlyWantedEpochsRun: another's waits as it was, for whoever asks next, and
+// asking ends.
+func TestOnlyWantedEpochsRun(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, time.Now)
+		r.put(t, "run")
+		if _, err := r.store.StartEpoch(t.Context(), tenant, "epoch", ""); err != nil {
+			t.Fatal(err)
+		}
+		picky := r.epochs("a", retention.EpochOptions{Wants: func(e ledger.Epoch) bool { return e.Tenant != tenant }})
+		if worked, err := picky.RunOne(t.Context()); !worked || err != nil {
+			t.Fatalf("worked %v, %v", worked, err)
+		}
+		if worked, err := picky.RunOne(t.Context()); worked || err != nil {
+			t.Fatalf("asked again: worked %v, %v", worked, err)
+		}
+		if e := r.listEpochs(t)[0]; e.State != ledger.EpochRotating || e.LastError != "" {
+			t.Fatalf("%+v", e)
+		}
+		pass(retention.PollInterval)
+		if worked, err := r.epochs("b", retention.EpochOptions{}).RunOne(t.Context()); !worked || err != nil {
+			t.Fatalf("worked %v, %v", worked, err)
+		}
+		if e := r.listEpochs(t)[0]; e.State != ledger.EpochWaiting {
+			t.Errorf("%+v", e)
+		}
+	})
+}
