@@ -103,7 +103,7 @@ func open(folder string, o Options, wrap func(segmentID, file) file) (_ *Store, 
 	o.IndexBatch = cmp.Or(o.IndexBatch, DefaultIndexBatch)
 	s := &Store{options: o, wrap: wrap, zeros: newZeros(), erasing: make(chan struct{}, 1)}
 	s.handles = newHandles(o.OpenFiles, s.openSegment)
-	s.puts = groupcommit.New(groupcommit.Limits{Items: maxBatchItems, Weight: maxBatchBytes}, (*put).weight, s.write)
+	s.puts = groupcommit.New(groupcommit.Limits{Items: maxBatchItems, Weight: maxBatchBytes, Gather: gather}, (*put).weight, s.write)
 	defer func() {
 		if err != nil {
 			_ = s.release(false)

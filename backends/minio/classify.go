@@ -119,7 +119,8 @@ func passingAnswer(a minio.ErrorResponse) bool {
 		"Throttling", "ThrottlingException", "TooManyRequests", "RequestLimitExceeded", "RequestThrottled",
 		"BandwidthLimitExceeded", "OperationAborted", "OperationTimedOut", "ConditionalRequestConflict", "BadDigest",
 		"XAmzContentSHA256Mismatch", "IncompleteBody", "ServerBusy", "ClientDisconnected", "XMinioServerNotInitialized",
-		"XMinioReadQuorum", "XMinioWriteQuorum", "ExistingObjectIsDirectory":
+		"XMinioReadQuorum", "XMinioWriteQuorum", "ExistingObjectIsDirectory",
+		"NoSuchVersion": // versitygw, to a read whose version is deleted meanwhile
 		return true
 	}
 	if outage(a.Code) {

@@ -147,7 +147,8 @@ func transientCode(code string) bool {
 		"RequestTimeoutException", "Throttling", "ThrottlingException", "TooManyRequests", "TooManyRequestsException",
 		"RequestLimitExceeded", "BandwidthLimitExceeded", "OperationAborted", "OperationTimedOut", "ConditionalRequestConflict",
 		"BadDigest", "XAmzContentSHA256Mismatch", "IncompleteBody", "ServerBusy", "Busy",
-		"XMinioServerNotInitialized", "XMinioReadQuorum", "XMinioWriteQuorum":
+		"XMinioServerNotInitialized", "XMinioReadQuorum", "XMinioWriteQuorum",
+		"NoSuchVersion": // versitygw, to a read whose version is deleted meanwhile
 		return true
 	}
 	return false

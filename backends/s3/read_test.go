@@ -90,7 +90,7 @@ func TestOnlyNoSuchKeyIsAnAbsence(t *testing.T) {
 		{500, "NoSuchKey", false, true},
 		{403, "NoSuchKey", false, false},
 		{404, "NoSuchBucket", false, true},
-		{404, "NoSuchVersion", false, false},
+		{404, "NoSuchVersion", false, true},
 		{404, "NotFound", false, false},
 		{404, "", false, false},
 		{404, "XNewCode", false, false},

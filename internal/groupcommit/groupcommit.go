@@ -3,9 +3,10 @@
 //
 // It promises that an item is handed to the step at most once, in the order of
 // arrival, that one step runs at a time, and that nobody works for others after
-// their own item is done. It has no goroutine of its own and never waits for a
-// batch to fill: the first caller leads and runs what is queued; those who
-// arrive meanwhile form the next batch, and one of them leads it.
+// their own item is done. It has no goroutine of its own: the first caller leads
+// and runs what is queued; those who arrive meanwhile form the next batch, and one
+// of them leads it. A leader may wait a moment for those who were in the batch
+// before (see Limits.Gather); a caller who is alone never waits.
 package groupcommit
 
 import (
@@ -13,6 +14,7 @@ import (
 	"errors"
 	"slices"
 	"sync"
+	"time"
 )
 
 // ErrPanicked is what the other callers of a batch get when its run panicked;
@@ -24,6 +26,10 @@ var ErrPanicked = errors.New("group commit: the run panicked")
 type Limits struct {
 	Items  int
 	Weight int // sum over the items, in the unit of the group's weight function
+	// Gather is how long a leader waits for as many callers as the last batch had.
+	// Those who were just woken come again at once: without the wait each step
+	// takes the few who were quickest, and the rest pay for another.
+	Gather time.Duration
 }
 
 // Group is a queue of items of type T. Make it with New. Its methods are safe
@@ -34,9 +40,12 @@ type Group[T any] struct {
 	run    func(items []T)
 
 	mu      sync.Mutex
-	queue   []*call[T] // guarded by mu; in order of arrival, its head leads next
-	leading bool       // guarded by mu; true while the queue is not empty
-	free    []T        // guarded by mu; the last batch's slice, for the next
+	queue   []*call[T]    // guarded by mu; in order of arrival, its head leads next
+	leading bool          // guarded by mu; true while the queue is not empty
+	free    []T           // guarded by mu; the last batch's slice, for the next
+	last    int           // guarded by mu; how many were in the last batch
+	want    int           // guarded by mu; the length that a gathering leader waits for; 0: nobody waits
+	full    chan struct{} // room for one: the queue has that length
 }
 
 // call is a caller that waits. The group's mu guards it.
@@ -63,7 +72,7 @@ func New[T any](limits Limits, weight func(T) int, run func(items []T)) *Group[T
 	if weight == nil {
 		weight = func(T) int { return 0 }
 	}
-	return &Group[T]{limits: limits, weight: weight, run: run}
+	return &Group[T]{limits: limits, weight: weight, run: run, full: make(chan struct{}, 1)}
 }
 
 // Do returns nil after run was called with item. The caller that leads runs its
@@ -105,6 +114,10 @@ func (g *Group[T]) join(c *call[T]) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.queue = append(g.queue, c)
+	if g.want > 0 && len(g.queue) >= g.want {
+		g.want = 0
+		g.full <- struct{}{}
+	}
 	if g.leading {
 		c.wake = make(chan struct{}, 1)
 		return false
@@ -144,11 +157,44 @@ func (g *Group[T]) leave(c *call[T], cause error) error {
 
 // lead runs one batch, which begins with the leader's own item.
 func (g *Group[T]) lead() {
+	g.gather()
 	batch, items := g.take()
 	outcome := lost
 	defer func() { g.finish(batch, items, outcome) }()
 	g.run(items)
 	outcome = done
+}
+
+// gather waits for the callers of the last batch, within the limit.
+func (g *Group[T]) gather() {
+	if !g.expectsMore() {
+		return
+	}
+	window := time.NewTimer(g.limits.Gather)
+	defer window.Stop()
+	select {
+	case <-g.full:
+		return
+	case <-window.C:
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.want == 0 { // the queue was filled in this moment
+		<-g.full
+	}
+	g.want = 0
+}
+
+// expectsMore reports whether the queue is shorter than the last batch was, and
+// asks to be told when it is not any more.
+func (g *Group[T]) expectsMore() bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.limits.Gather <= 0 || len(g.queue) >= g.last {
+		return false
+	}
+	g.want = g.last
+	return true
 }
 
 // take removes the next batch from the queue.
@@ -169,6 +215,7 @@ func (g *Group[T]) take() (batch []*call[T], items []T) {
 	}
 	batch = slices.Clone(g.queue[:len(items)])
 	g.queue = slices.Delete(g.queue, 0, len(items))
+	g.last = len(items)
 	return batch, items
 }
 

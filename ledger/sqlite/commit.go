@@ -55,8 +55,13 @@ func checkCapture(c *ledger.Capture) error {
 	return nil
 }
 
-// batchWait is how long a batch waits for the writer.
-const batchWait = 5 * time.Second
+const (
+	// batchWait is how long a batch waits for the writer.
+	batchWait = 5 * time.Second
+	// gather is how long it waits for the callers of the last one: less than the
+	// sync that each of them would pay for otherwise.
+	gather = 400 * time.Microsecond
+)
 
 // commitBatch runs captures in one transaction: one that is refused leaves the
 // others whole; when the engine fails, none happened as far as anyone can say.

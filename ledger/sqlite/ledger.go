@@ -97,7 +97,7 @@ func open(path string, o Options) (*Ledger, error) {
 	}
 	l.queries[byRef] = makeLookupQueries("b.ref", "")
 	l.queries[byRepeat] = makeLookupQueries("b.repeat", " AND b.state IN (1, 2)")
-	l.commits = groupcommit.New(groupcommit.Limits{Items: o.MaxBatch}, nil, l.commitBatch)
+	l.commits = groupcommit.New(groupcommit.Limits{Items: o.MaxBatch, Gather: gather}, nil, l.commitBatch)
 	if err := l.start(); err != nil {
 		return nil, errors.Join(err, lock.Close())
 	}
