@@ -47,6 +47,8 @@ var (
 	ErrDigestMismatch = fmt.Errorf("digest mismatch: %w", ErrInvalid)
 	ErrInvalidUTF8    = fmt.Errorf("not valid UTF-8: %w", ErrInvalid)
 	ErrUnknownField   = fmt.Errorf("unknown field: %w", ErrInvalid)
+	ErrPlanDrift      = fmt.Errorf("the plan or its protection changed: %w", ErrConflict)
+	ErrSuppressed     = fmt.Errorf("a subject is suppressed: %w", ErrPolicy)
 	ErrKeyReused      = fmt.Errorf("idempotency key used for another request: %w", ErrPolicy)
 )
 

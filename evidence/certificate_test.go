@@ -68,7 +68,7 @@ func (e *erasing) fence() {
 	_, _, err := e.inner.Fence(e.t.Context(), ledger.Fence{
 		ID: e.id, At: e.clock.now(), RunAt: e.clock.now(), Regime: "gdpr", ReceivedAt: e.clock.now().Add(-time.Hour), DueAt: e.clock.now().Add(time.Hour),
 		Reason: "free text of a person", LegalBasis: "more free text", ExternalRef: "ticket of a person", RequestedBy: "the-actor",
-		Scope:   ledger.EraseScope{Tenant: "acme", Tag: e.execution, ExecutionID: "execution of a person", Refs: e.refs},
+		Scope:   ledger.Scope{Tenant: "acme", Tag: e.execution, ExecutionID: "execution of a person", Refs: e.refs},
 		Entries: []ledger.Entry{e.entry(evidence.StepFenced, ledger.Progress{})},
 	})
 	if err != nil {

@@ -25,7 +25,7 @@ func now() time.Time { return at.UTC() }
 func fence(t *testing.T, l ledger.Ledger, id string) ledger.Record {
 	t.Helper()
 	_, r, err := l.Fence(t.Context(), ledger.Fence{
-		ID: id, Scope: ledger.EraseScope{Tenant: "acme", Tag: blobd.ExecutionTag{id[0]}, ExecutionID: id}, At: now(), RunAt: now(),
+		ID: id, Scope: ledger.Scope{Tenant: "acme", Tag: blobd.ExecutionTag{id[0]}, ExecutionID: id}, At: now(), RunAt: now(),
 	})
 	if err != nil {
 		t.Fatal(err)

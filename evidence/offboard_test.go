@@ -25,7 +25,7 @@ func offboarded(t *testing.T, kek time.Time) (*erasing, []byte) {
 	}
 	_, _, err := e.inner.Fence(t.Context(), ledger.Fence{
 		ID: e.id, At: e.clock.now(), RunAt: e.clock.now(), RequestedBy: "the-actor", ReceivedAt: e.clock.now(),
-		Scope:   ledger.EraseScope{Tenant: "acme", Tag: blobd.ExecutionTag{9, 9}, WholeTenant: true},
+		Scope:   ledger.Scope{Tenant: "acme", Tag: blobd.ExecutionTag{9, 9}, WholeTenant: true},
 		Entries: step(evidence.StepFenced, ledger.Progress{}),
 	})
 	if err != nil {

@@ -8,28 +8,10 @@ import (
 	"github.com/blobd/blobd"
 )
 
-// EraseScope is what an erasure covers: an execution, refs within one, or a whole
-// tenant, which is off-boarded by it.
-type EraseScope struct {
-	Tenant      string
-	Tag         blobd.ExecutionTag // of a whole tenant: the tag that names it in object names
-	ExecutionID string
-	Refs        []blobd.Ref // empty: the whole execution
-	WholeTenant bool        // without ExecutionID and Refs
-}
-
-// Check refuses what no engine takes, as ErrInvalid.
-func (s EraseScope) Check() error {
-	if s.WholeTenant && (s.ExecutionID != "" || len(s.Refs) > 0 || s.Tenant == "") {
-		return fmt.Errorf("a whole tenant, and something within it: %w", blobd.ErrInvalid)
-	}
-	return nil
-}
-
 // Fence asks for the first half of an erasure.
 type Fence struct {
 	ID          string // made by the caller, unique for ever
-	Scope       EraseScope
+	Scope       Scope
 	RequestedBy string // token id
 	Reason      string // free text: lives in the erasable row only
 	LegalBasis  string
@@ -38,8 +20,29 @@ type Fence struct {
 	ReceivedAt  time.Time
 	DueAt       time.Time // the regime's clock; zero: none
 	At          time.Time
-	RunAt       time.Time // when the second half is first due
-	Entries     []Entry
+	RunAt       time.Time // when its job is first due, but for GraceUntil and DeferUntil
+	Entries     []Entry   // inserted where it fences
+
+	// Strict refuses where something in scope is protected.
+	Strict bool
+	// Approvals is how many people must approve first; with one or more the erasure
+	// awaits them: its row is made, and nothing else changes. It has no record.
+	Approvals int
+	// GraceUntil: until then the scope is only closed, and its job is due; zero: no
+	// grace.
+	GraceUntil time.Time
+	// DeferUntil: the caller found everything in scope protected. Where the scope is
+	// only closed and there is no grace, it is deferred and due then; zero: it was not
+	// so.
+	DeferUntil time.Time
+	// Closed are the entries where the scope is only closed, in place of Entries.
+	Closed []Entry
+	// Asked are the entries of one that awaits approvals, in place of both.
+	Asked []Entry
+	// Plan is what the caller counted. It is the erasure's, unless the erasure fences
+	// now: then its counts are the engine's own, and only PlanDigest is the caller's.
+	Plan       Plan
+	PlanDigest [32]byte
 }
 
 // Plan counts what a scope holds. Of a whole execution Executions is 1 and Blobs
@@ -51,12 +54,19 @@ type Fence struct {
 // Of a whole tenant Executions counts those that are not erased, and Blobs and
 // Bytes what is live in them; or AlreadyErased is 1. The fence does not count:
 // the figures of its erasure grow with what DropKeys drops.
+//
+// The other counts are the caller's, for erasures that do not fence at once. What is
+// held, under a floor or shared with another subject is among Blobs too.
 type Plan struct {
 	Executions    int64
 	Blobs         int64
 	Bytes         int64 // readable
 	AlreadyErased int64
 	NotFound      int64
+
+	Held   int64
+	Floor  int64
+	Shared int64
 }
 
 // Progress counts what the second half did: it is zero until the job says so.
@@ -80,10 +90,17 @@ type Progress struct {
 	// Refused are objects that the store would not delete when it was last asked,
 	// at most MaxRefused of them; Failed counts all.
 	Refused []Refused
+	// Held and Floor count the rows that the last pass left, and Kept is at most
+	// MaxKept of them.
+	Held, Floor int64
+	Kept        []Kept
 }
 
-// MaxRefused bounds Progress.Refused.
-const MaxRefused = 100
+// MaxRefused bounds Progress.Refused, MaxKept Progress.Kept.
+const (
+	MaxRefused = 100
+	MaxKept    = 100
+)
 
 // Refused is an object, or a version of one, that the store keeps.
 type Refused struct {
@@ -98,6 +115,17 @@ type details struct {
 	Residuals []string        `json:"residuals,omitempty"`
 	Refused   []refusedDetail `json:"refused,omitempty"`
 	KEK       time.Time       `json:"kekDestroyedAt,omitzero"`
+	Held      int64           `json:"held,omitempty"`
+	Floor     int64           `json:"floor,omitempty"`
+	Kept      []keptDetail    `json:"kept,omitempty"`
+}
+
+type keptDetail struct {
+	Execution   string    `json:"execution"`
+	ExecutionID string    `json:"executionId,omitempty"`
+	Ref         string    `json:"ref"`
+	Floor       bool      `json:"floor,omitempty"`
+	Until       time.Time `json:"until,omitzero"`
 }
 
 type refusedDetail struct {
@@ -107,10 +135,10 @@ type refusedDetail struct {
 	Until   time.Time `json:"until,omitzero"`
 }
 
-// Details encodes Residuals, Refused and KEKDestroyedAt for one column; nil where
-// there are none.
+// Details encodes Residuals, Refused, KEKDestroyedAt and what is kept for one column;
+// nil where there are none.
 func (p Progress) Details() ([]byte, error) {
-	d := details{Residuals: p.Residuals}
+	d := details{Residuals: p.Residuals, Held: p.Held, Floor: p.Floor}
 	if !p.KEKDestroyedAt.IsZero() {
 		d.KEK = p.KEKDestroyedAt.UTC()
 	}
@@ -121,7 +149,10 @@ func (p Progress) Details() ([]byte, error) {
 		}
 		d.Refused = append(d.Refused, w)
 	}
-	if len(d.Residuals) == 0 && len(d.Refused) == 0 && d.KEK.IsZero() {
+	for _, k := range p.Kept[:min(len(p.Kept), MaxKept)] {
+		d.Kept = append(d.Kept, keptDetail{k.Tag.String(), k.ExecutionID, k.Ref.Hex(), k.Verdict == VerdictFloor, k.Until.UTC()})
+	}
+	if len(d.Residuals) == 0 && len(d.Refused) == 0 && d.KEK.IsZero() && d.Held == 0 && d.Floor == 0 {
 		return nil, nil
 	}
 	return json.Marshal(d)
@@ -136,7 +167,14 @@ func (p *Progress) SetDetails(b []byte) error {
 	if err := json.Unmarshal(b, &d); err != nil {
 		return fmt.Errorf("details of a progress: %w: %w", blobd.ErrCorrupt, err)
 	}
-	p.Residuals, p.KEKDestroyedAt = d.Residuals, d.KEK
+	p.Residuals, p.KEKDestroyedAt, p.Held, p.Floor = d.Residuals, d.KEK, d.Held, d.Floor
+	for _, w := range d.Kept {
+		k, err := w.kept()
+		if err != nil {
+			return fmt.Errorf("details of a progress: %w: %w", blobd.ErrCorrupt, err)
+		}
+		p.Kept = append(p.Kept, k)
+	}
 	for _, w := range d.Refused {
 		r := Refused{Version: w.Version, Reason: w.Reason, Until: w.Until}
 		if w.Ref != "" {
@@ -151,11 +189,28 @@ func (p *Progress) SetDetails(b []byte) error {
 	return nil
 }
 
+func (w keptDetail) kept() (Kept, error) {
+	k := Kept{ExecutionID: w.ExecutionID, Verdict: VerdictHeld, Until: w.Until}
+	if w.Floor {
+		k.Verdict = VerdictFloor
+	}
+	var err error
+	if k.Tag, err = blobd.ParseExecutionTag(w.Execution); err != nil {
+		return k, err
+	}
+	k.Ref, err = blobd.ParseRefHex(w.Ref)
+	return k, err
+}
+
 // Erasure is an erasure's row.
 type Erasure struct {
-	ID          string
-	Scope       EraseScope // Refs is not filled in: see ErasedRefs
-	OfRefs      bool
+	ID     string
+	Scope  Scope // Refs is not filled in: see ErasedRefs
+	OfRefs bool
+	// Closing: it has not fenced; what it covers is closed, unless it awaits
+	// approvals or was denied or cancelled. See Closings.
+	Closing     bool
+	Dropped     int64 // rows that Drop dropped
 	State       ErasureState
 	Plan        Plan
 	Progress    Progress
@@ -166,9 +221,17 @@ type Erasure struct {
 	ExternalRef string
 	ReceivedAt  time.Time
 	DueAt       time.Time
-	FencedAt    time.Time
+	FencedAt    time.Time // when it was asked for
 	ErasedAt    time.Time
 	Attempts    int64
+	PlanDigest  [32]byte  // zero: its plan was not previewed
+	GraceUntil  time.Time // zero: none
+	Approvals   int       // how many it needs
+	ApprovedBy  []string  // token ids, in order
+	DecidedBy   string    // token id of who denied or cancelled it
+	Code        string    // of a denial
+	// DecisionReason is free text, of this row alone.
+	DecisionReason string
 	// Wrap is the newest KEK version under which a backup of this ledger may hold
 	// what was erased: that of the execution's key at the fence; of an execution
 	// erased before, that of its erasures; of one without a row and of a whole
@@ -178,9 +241,11 @@ type Erasure struct {
 }
 
 // Stands is the state as people are told it: an erasure that runs on because the
-// store keeps some of its objects is partial.
+// store keeps some of its objects is partial, and so is one that erased some of its
+// scope and is deferred with the rest.
 func (e *Erasure) Stands() ErasureState {
-	if e.State == ErasureRunning && e.Progress.Failed > 0 {
+	switch {
+	case e.State == ErasureRunning && e.Progress.Failed > 0, e.State == ErasureDeferred && e.Dropped > 0:
 		return ErasurePartial
 	}
 	return e.State
@@ -203,9 +268,12 @@ type Job struct {
 // ErasureQuery selects erasures.
 type ErasureQuery struct {
 	Tenant string
-	State  ErasureState // "": any
-	Before ErasureCursor
-	Limit  int
+	State  ErasureState // "": any; partial: both that Stands tells so
+	// DueBefore selects those that have not ended (erased, denied, cancelled) and
+	// whose DueAt is set and before it; zero: any.
+	DueBefore time.Time
+	Before    ErasureCursor
+	Limit     int
 }
 
 // ErasureCursor is a position in the order newest first; zero is the start.

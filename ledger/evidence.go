@@ -2,6 +2,7 @@ package ledger
 
 import (
 	"bytes"
+	"encoding/hex"
 	"encoding/json"
 	"time"
 
@@ -16,7 +17,7 @@ const (
 	EntryPut      EntryKind = "put"      // one batch of puts
 	EntryRead     EntryKind = "read"     // a read by a person
 	EntryErasure  EntryKind = "erasure"  // one step of an erasure
-	EntryClose    EntryKind = "close"    // closed, reopened
+	EntryOrder    EntryKind = "order"    // a hold, restriction or suppression was placed or lifted
 	EntryPolicy   EntryKind = "policy"   // a class policy changed
 	EntryTenant   EntryKind = "tenant"   // a tenant was made
 	EntryToken    EntryKind = "token"    // a token was made or revoked
@@ -81,8 +82,8 @@ const (
 	RecordMark   RecordKind = "mark"   // nothing but how far the ledger was
 	RecordFence  RecordKind = "fence"  // an execution was erased
 	RecordErase  RecordKind = "erase"  // refs of a living execution were erased
-	RecordClose  RecordKind = "close"  // an execution was closed
-	RecordReopen RecordKind = "reopen" // and opened again
+	RecordOrder  RecordKind = "order"  // an order was placed; of a closing, its erasure with it
+	RecordLift   RecordKind = "lift"   // an order was lifted
 	RecordRevoke RecordKind = "revoke" // a token was revoked
 	RecordTenant RecordKind = "tenant" // a tenant was off-boarded; Tag names it in object names
 )
@@ -96,34 +97,84 @@ type Record struct {
 	Tenant    string
 	Tag       blobd.ExecutionTag
 	Refs      []blobd.Ref
-	Reason    CloseReason
 	ErasureID string
 	TokenID   string
 	Wrap      uint32 // of a fence (of a tenant too) or erased refs: see Erasure.Wrap
 	Writes    int64  // blobs ever committed by this ledger, this record included
+
+	// Of an order: what it is and covers, in Tenant, Tag, Refs and these; free text and
+	// the execution's id stay in the ledger. Of a lift OrderID alone.
+	OrderID   string
+	OrderKind OrderKind
+	Form      ScopeForm
+	Subjects  [][32]byte
+	Class     string
+	Before    time.Time // CapturedBefore of the scope
+	Purposes  []string
+	Until     time.Time // of a suppression ExpiresAt, of a closing the end of its grace
+}
+
+// Scope returns what an order's record covers.
+func (r *Record) Scope() Scope {
+	return Scope{
+		Tenant: r.Tenant, Tag: r.Tag, Refs: r.Refs, Subjects: r.Subjects, Class: r.Class, CapturedBefore: r.Before,
+		WholeTenant: r.Form == ScopeTenant,
+	}
+}
+
+// RecordOf is the record of an order that was placed. grace is the end of its
+// erasure's grace, of a closing; zero: none.
+func RecordOf(o *Order, grace time.Time) Record {
+	until := o.ExpiresAt
+	if o.Kind == OrderClosing {
+		until = grace
+	}
+	return Record{
+		Kind: RecordOrder, At: o.PlacedAt, Tenant: o.Scope.Tenant, Tag: o.Scope.Tag, Refs: o.Scope.Refs, ErasureID: o.ErasureID,
+		OrderID: o.ID, OrderKind: o.Kind, Form: o.Scope.Form(), Subjects: o.Scope.Subjects, Class: o.Scope.Class,
+		Before: o.Scope.CapturedBefore, Purposes: o.Purposes, Until: until,
+	}
 }
 
 // recordWire is the one encoding of a record.
 type recordWire struct {
-	Seq       int64       `json:"seq"`
-	Kind      RecordKind  `json:"kind"`
-	At        time.Time   `json:"at"`
-	Tenant    string      `json:"tenant,omitempty"`
-	Tag       string      `json:"tag,omitempty"`
-	Refs      []string    `json:"refs,omitempty"`
-	Reason    CloseReason `json:"reason,omitempty"`
-	ErasureID string      `json:"erasureId,omitempty"`
-	TokenID   string      `json:"tokenId,omitempty"`
-	Wrap      uint32      `json:"wrap,omitempty"`
-	Writes    int64       `json:"writes"`
+	Seq       int64      `json:"seq"`
+	Kind      RecordKind `json:"kind"`
+	At        time.Time  `json:"at"`
+	Tenant    string     `json:"tenant,omitempty"`
+	Tag       string     `json:"tag,omitempty"`
+	Refs      []string   `json:"refs,omitempty"`
+	ErasureID string     `json:"erasureId,omitempty"`
+	TokenID   string     `json:"tokenId,omitempty"`
+	Wrap      uint32     `json:"wrap,omitempty"`
+	Writes    int64      `json:"writes"`
+
+	OrderID   string    `json:"orderId,omitempty"`
+	OrderKind OrderKind `json:"orderKind,omitempty"`
+	Form      ScopeForm `json:"form,omitempty"`
+	Subjects  []string  `json:"subjects,omitempty"` // hex of keyed hashes
+	Class     string    `json:"class,omitempty"`
+	Before    time.Time `json:"before,omitzero"`
+	Purposes  []string  `json:"purposes,omitempty"`
+	Until     time.Time `json:"until,omitzero"`
 }
 
 // Encode returns the record's bytes: JSON with fields in a fixed order. The
 // same record always encodes alike, so its hash can name it.
 func (r Record) Encode() ([]byte, error) {
 	w := recordWire{
-		Seq: r.Seq, Kind: r.Kind, At: r.At.UTC(), Tenant: r.Tenant, Reason: r.Reason,
+		Seq: r.Seq, Kind: r.Kind, At: r.At.UTC(), Tenant: r.Tenant,
 		ErasureID: r.ErasureID, TokenID: r.TokenID, Wrap: r.Wrap, Writes: r.Writes,
+		OrderID: r.OrderID, OrderKind: r.OrderKind, Form: r.Form, Class: r.Class, Before: r.Before, Purposes: r.Purposes, Until: r.Until,
+	}
+	if !r.Before.IsZero() {
+		w.Before = r.Before.UTC()
+	}
+	if !r.Until.IsZero() {
+		w.Until = r.Until.UTC()
+	}
+	for _, subject := range r.Subjects {
+		w.Subjects = append(w.Subjects, hex.EncodeToString(subject[:]))
 	}
 	if r.Tag != (blobd.ExecutionTag{}) {
 		w.Tag = r.Tag.String()
@@ -142,8 +193,16 @@ func DecodeRecord(b []byte) (Record, error) {
 		return Record{}, errRecord
 	}
 	r := Record{
-		Seq: w.Seq, Kind: w.Kind, At: w.At, Tenant: w.Tenant, Reason: w.Reason,
+		Seq: w.Seq, Kind: w.Kind, At: w.At, Tenant: w.Tenant,
 		ErasureID: w.ErasureID, TokenID: w.TokenID, Wrap: w.Wrap, Writes: w.Writes,
+		OrderID: w.OrderID, OrderKind: w.OrderKind, Form: w.Form, Class: w.Class, Before: w.Before, Purposes: w.Purposes, Until: w.Until,
+	}
+	for _, text := range w.Subjects {
+		subject, err := hex.DecodeString(text)
+		if err != nil || len(subject) != 32 {
+			return Record{}, errRecord
+		}
+		r.Subjects = append(r.Subjects, [32]byte(subject))
 	}
 	if w.Tag != "" {
 		tag, err := blobd.ParseExecutionTag(w.Tag)

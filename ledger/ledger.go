@@ -33,6 +33,8 @@ type Ledger interface {
 	Blobs
 	Executions
 	Erasures
+	Closings
+	Orders
 	Jobs
 	Epochs
 	Journal
@@ -93,11 +95,6 @@ type Executions interface {
 	// Records returns an execution's attempt records in log order with the rows
 	// that they name, after a sequence number. Numbers rise, with gaps.
 	Records(ctx context.Context, q RecordQuery) ([]RecordedPart, error)
-	// CloseExecution moves open → closed, ReopenExecution closed → open. Any
-	// other prior state is ErrConflict; ErrErased if erased; ErrNotFound if there
-	// is no row.
-	CloseExecution(ctx context.Context, tag blobd.ExecutionTag, reason CloseReason, at time.Time, e Entry) (Record, error)
-	ReopenExecution(ctx context.Context, tag blobd.ExecutionTag, at time.Time, e Entry) (Record, error)
 }
 
 // Erasures is the first half of an erasure, and what is known of one.
@@ -113,12 +110,20 @@ type Erasures interface {
 	// newest KEK version that can open what was dropped (see Erasure.Wrap), and an
 	// execution that lost refs is marked so, for its next key epoch.
 	//
+	// Where it cannot fence (Approvals, GraceUntil, a form that is not Fenceable, or
+	// something in scope that Protects keeps) it makes the erasure's row and, unless
+	// approvals are missing, a closing over its scope with a record of that: see
+	// Closings. The record of an erasure that awaits approvals is the zero one. Neither
+	// looks at more rows than it takes to find one that is protected, and at none in a
+	// tenant without an open hold or a policy with a floor. With Strict, what would only
+	// close the scope because of something protected is ErrHeld and changes nothing.
+	//
 	// A whole tenant is fenced by its row: see Tenant.FencedAt and offboard.go. Its
 	// open key epochs end and its index key is dropped. One that is unknown is
 	// ErrNotFound. Every fence in a fenced tenant finds everything erased.
 	Fence(ctx context.Context, f Fence) (Erasure, Record, error)
 	// Plan counts what a fence of this scope would erase, and changes nothing.
-	Plan(ctx context.Context, s EraseScope) (Plan, error)
+	Plan(ctx context.Context, s Scope) (Plan, error)
 	// Erasure returns one of the tenant's, or ErrNotFound.
 	Erasure(ctx context.Context, tenant, id string) (Erasure, error)
 	// ListErasures returns a tenant's erasures, newest first.
@@ -132,7 +137,8 @@ type Erasures interface {
 // Jobs runs the second half of erasures: leased rows, never discarded.
 type Jobs interface {
 	// Claim leases the erasure that is due first, or ErrNotFound when none is
-	// due at at. The term rises with each claim. An engine that knows that a
+	// due at at: of those that run, and of those whose grace is over or that were
+	// deferred until then, which run from now on. The term rises with each claim. An engine that knows that a
 	// lease's owner ended may end the lease.
 	Claim(ctx context.Context, owner string, at, until time.Time) (Job, error)
 	// Postpone gives a claimed job a new due time and its progress so far, and
@@ -151,7 +157,10 @@ type Jobs interface {
 	// living execution keep theirs. Collected rows are no blobs and stay. Of a whole
 	// tenant no more than limit are counted as left.
 	Tombstone(ctx context.Context, l Lease, limit int) (left int, err error)
-	// Finish moves the job to erased at at. It is ErrConflict when the lease is
+	// Finish moves the job to erased at at. Of one that only closed its scope it lifts
+	// the closing, or, of subjects, makes a suppression of it; while a row in such a
+	// scope is neither erased nor expired it is ErrConflict, and of a Fenceable form
+	// always. It is ErrConflict when the lease is
 	// stale, when rows (or, of a whole tenant, keys) are left, or while an earlier
 	// erasure of the whole execution, of its whole tenant, or of a ref that this one
 	// names too, has not finished.
@@ -174,9 +183,10 @@ type Journal interface {
 	// HasRecord reports whether the ledger holds exactly this record.
 	HasRecord(ctx context.Context, r Record) (bool, error)
 	// Replay applies records that this ledger lost, in order, each once, under
-	// their own sequence numbers; new records come after them. A record of this
+	// their own sequence numbers; new records come after them. A closing comes back with its
+	// erasure, which runs again when its grace is over. A record of this
 	// ledger that was never published and has one of their numbers gets a new
-	// one behind them. What is closed, reopened or revoked and has no row any
+	// one behind them. What is lifted or revoked and has no row any
 	// more is left out; fences, of tenants too, and erased refs need no row, and
 	// their erasures run again, due at once. It is all or nothing: ErrInvalid for records out of
 	// order or of an unknown kind, ErrConflict where the ledger published another

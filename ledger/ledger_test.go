@@ -37,13 +37,13 @@ func TestJoinPuts(t *testing.T) {
 func TestRecordEncoding(t *testing.T) {
 	r := ledger.Record{
 		Seq: 7, Kind: ledger.RecordErase, At: noon.In(time.FixedZone("east", 3600)), Tenant: "acme",
-		Tag: blobd.ExecutionTag{0xab, 1}, Refs: []blobd.Ref{{0xcd}}, Reason: ledger.ClosedRestricted,
+		Tag: blobd.ExecutionTag{0xab, 1}, Refs: []blobd.Ref{{0xcd}},
 		ErasureID: "e", TokenID: "t", Writes: 9,
 	}
 	const want = `{"seq":7,"kind":"erase","at":"2031-01-02T12:00:00.345678Z","tenant":"acme",` +
 		`"tag":"ab010000000000000000000000000000",` +
 		`"refs":["sha256:cd00000000000000000000000000000000000000000000000000000000000000"],` +
-		`"reason":2,"erasureId":"e","tokenId":"t","writes":9}`
+		`"erasureId":"e","tokenId":"t","writes":9}`
 	got, err := r.Encode()
 	if err != nil {
 		t.Fatal(err)

@@ -24,7 +24,7 @@ type Policies interface {
 	// their policies, newest first. A fenced tenant has none.
 	Classes(ctx context.Context, tenant, after string, limit int) ([]Class, error)
 	// EndExecution sets when an execution ended, once: one that ended before stays
-	// as it is, without an entry. ErrErased, ErrNotFound as for CloseExecution;
+	// as it is, without an entry. One that was erased is ErrErased, an unknown one and
 	// one of another tenant is ErrNotFound.
 	EndExecution(ctx context.Context, tenant string, tag blobd.ExecutionTag, at time.Time, e Entry) (Execution, error)
 	// Due returns rows of a class that hold content, or whose objects are not

@@ -24,6 +24,8 @@ type Tenant struct {
 	// only the fence came back, by way of the journal.
 	FencedAt time.Time
 	FencedBy string
+	// Approvals is how many people must approve an erasure.
+	Approvals int
 }
 
 // Token is an API token without its secret.
@@ -85,6 +87,13 @@ type Blob struct {
 	// ExpiresAt is the end of its maximum by the policies of now: see EndOf. Zero:
 	// none yet.
 	ExpiresAt time.Time
+	// Closed says that an open order closes this row, or its whole execution or
+	// tenant, and why; a closing comes before a restriction. Lookup and LookupRepeats
+	// and what tells of single rows set it.
+	Closed CloseReason
+	// Held says that an open hold covers a row that is past its maximum; of others it
+	// is not told.
+	Held bool
 }
 
 // Expired reports whether the blob is past its maximum at now.
@@ -104,12 +113,13 @@ type View struct {
 // Capture is one commit of a put or of a model call's parts.
 //
 // Commit checks, in this order, and inserts nothing on an error:
-// an erased execution is ErrErased; a fenced tenant ErrTenantErased; a closed
-// execution ErrClosed or ErrRestricted; an unknown tenant is ErrNotFound; a new execution whose key is wrapped by a
+// an erased execution is ErrErased; a fenced tenant ErrTenantErased; an execution
+// that is closed, or a class or subject of the capture (a class as of At), ErrClosed
+// or ErrRestricted; a suppressed subject ErrSuppressed; an unknown tenant is ErrNotFound; a new execution whose key is wrapped by a
 // version older than the tenant's minimum is ErrConflict; an execution that has
 // another key than Key is *KeyConflict; a blob whose repeat tag has an erased row
-// is ErrBlobErased (*RefsError with the refs of those rows); a ref in use is
-// ErrConflict, and so is a part that names a row that is not live any more.
+// is ErrBlobErased (*RefsError with the refs of those rows); a repeat tag whose live
+// row is closed is ErrClosed or ErrRestricted; a ref in use is ErrConflict, and so is a part that names a row that is not live any more.
 // A blob whose repeat tag has a live row that has not expired at At is not
 // inserted: that row is the answer. If that row has expired it becomes
 // superseded and the blob is inserted. Subjects are added to every row that the

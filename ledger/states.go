@@ -21,8 +21,10 @@ type ExecutionState uint8
 
 // The states of an execution. Values are stored: never renumber.
 const (
-	ExecutionOpen   ExecutionState = 1
-	ExecutionClosed ExecutionState = 2 // reversible: reads are null
+	ExecutionOpen ExecutionState = 1
+	// ExecutionClosed is reversible: reads are null. It is never stored: an open
+	// execution that an open order covers is told as closed.
+	ExecutionClosed ExecutionState = 2
 	ExecutionErased ExecutionState = 3 // the fence: for ever
 )
 
@@ -83,6 +85,11 @@ func BlobMoves() []Move[BlobState] {
 		{BlobLost, BlobErased, "Fence"},
 		{BlobSuperseded, BlobErased, "Fence"},
 		{BlobExpired, BlobErased, "Fence"},
+		{BlobLive, BlobErased, "Drop"},
+		{BlobMissing, BlobErased, "Drop"},
+		{BlobLost, BlobErased, "Drop"},
+		{BlobSuperseded, BlobErased, "Drop"},
+		{BlobExpired, BlobErased, "Drop"},
 		{BlobLive, BlobExpired, "Expire"},
 		{BlobSuperseded, BlobExpired, "Expire"},
 		{BlobLost, BlobExpired, "Expire"},
@@ -99,8 +106,8 @@ func ExecutionMoves() []Move[ExecutionState] {
 	return []Move[ExecutionState]{
 		{0, ExecutionOpen, "Commit"},
 		{0, ExecutionErased, "Fence"},
-		{ExecutionOpen, ExecutionClosed, "CloseExecution"},
-		{ExecutionClosed, ExecutionOpen, "ReopenExecution"},
+		{ExecutionOpen, ExecutionClosed, "PlaceOrder"},
+		{ExecutionClosed, ExecutionOpen, "LiftOrder"},
 		{ExecutionOpen, ExecutionErased, "Fence"},
 		{ExecutionClosed, ExecutionErased, "Fence"},
 	}

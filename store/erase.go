@@ -87,18 +87,18 @@ func (s *Store) PlanErasure(ctx context.Context, r EraseRequest) (ledger.Plan, e
 	return s.Ledger.Plan(ctx, scope)
 }
 
-func (s *Store) eraseScope(ctx context.Context, r EraseRequest) (ledger.Tenant, ledger.EraseScope, error) {
+func (s *Store) eraseScope(ctx context.Context, r EraseRequest) (ledger.Tenant, ledger.Scope, error) {
 	if err := s.serving(); err != nil {
-		return ledger.Tenant{}, ledger.EraseScope{}, err
+		return ledger.Tenant{}, ledger.Scope{}, err
 	}
 	t, err := s.Tenant(ctx, r.Tenant)
 	if err != nil {
-		return t, ledger.EraseScope{}, err
+		return t, ledger.Scope{}, err
 	}
 	if r.WholeTenant {
 		return s.tenantScope(ctx, r)
 	}
-	return t, ledger.EraseScope{
+	return t, ledger.Scope{
 		Tenant: t.ID, Tag: executionTag(t, r.ExecutionID), ExecutionID: r.ExecutionID, Refs: r.Refs,
 	}, nil
 }

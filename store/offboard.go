@@ -27,8 +27,8 @@ import (
 const dropBatch = 500
 
 // tenantScope is the scope of a whole tenant, from its row as it is now.
-func (s *Store) tenantScope(ctx context.Context, r EraseRequest) (ledger.Tenant, ledger.EraseScope, error) {
-	scope := ledger.EraseScope{Tenant: r.Tenant, ExecutionID: r.ExecutionID, Refs: r.Refs, WholeTenant: true}
+func (s *Store) tenantScope(ctx context.Context, r EraseRequest) (ledger.Tenant, ledger.Scope, error) {
+	scope := ledger.Scope{Tenant: r.Tenant, ExecutionID: r.ExecutionID, Refs: r.Refs, WholeTenant: true}
 	if err := scope.Check(); err != nil {
 		return ledger.Tenant{}, scope, err
 	}
@@ -122,7 +122,7 @@ func (s *Store) unlessOffboarded(ctx context.Context, tenant string, err error) 
 	return err
 }
 
-func (s *Store) fenceEntry(t ledger.Tenant, scope ledger.EraseScope, at time.Time, id, actor string) (ledger.Entry, error) {
+func (s *Store) fenceEntry(t ledger.Tenant, scope ledger.Scope, at time.Time, id, actor string) (ledger.Entry, error) {
 	if scope.WholeTenant {
 		return s.scribe(t).Offboarding(at, evidence.StepFenced, id, actor, ledger.Progress{})
 	}

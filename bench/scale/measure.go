@@ -147,7 +147,7 @@ func fence(ctx context.Context, l ledger.Ledger, i int) error {
 		return err
 	}
 	e, _, err := l.Fence(ctx, ledger.Fence{
-		ID: id, Scope: ledger.EraseScope{Tenant: tenant, Tag: Tag(i), ExecutionID: executionID(i)},
+		ID: id, Scope: ledger.Scope{Tenant: tenant, Tag: Tag(i), ExecutionID: executionID(i)},
 		RequestedBy: "token-of-the-officer", Reason: "asked for", At: at, RunAt: at, Entries: []ledger.Entry{entry},
 	})
 	if err != nil {

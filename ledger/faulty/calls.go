@@ -73,23 +73,13 @@ func (l *Ledger) Records(ctx context.Context, q ledger.RecordQuery) ([]ledger.Re
 	return get(l, "records", func() ([]ledger.RecordedPart, error) { return l.inner.Records(ctx, q) })
 }
 
-// CloseExecution implements ledger.Executions.
-func (l *Ledger) CloseExecution(ctx context.Context, tag blobd.ExecutionTag, reason ledger.CloseReason, at time.Time, e ledger.Entry) (ledger.Record, error) {
-	return get(l, "closeexecution", func() (ledger.Record, error) { return l.inner.CloseExecution(ctx, tag, reason, at, e) })
-}
-
-// ReopenExecution implements ledger.Executions.
-func (l *Ledger) ReopenExecution(ctx context.Context, tag blobd.ExecutionTag, at time.Time, e ledger.Entry) (ledger.Record, error) {
-	return get(l, "reopenexecution", func() (ledger.Record, error) { return l.inner.ReopenExecution(ctx, tag, at, e) })
-}
-
 // Fence implements ledger.Erasures.
 func (l *Ledger) Fence(ctx context.Context, f ledger.Fence) (ledger.Erasure, ledger.Record, error) {
 	return get2(l, "fence", func() (ledger.Erasure, ledger.Record, error) { return l.inner.Fence(ctx, f) })
 }
 
 // Plan implements ledger.Erasures.
-func (l *Ledger) Plan(ctx context.Context, s ledger.EraseScope) (ledger.Plan, error) {
+func (l *Ledger) Plan(ctx context.Context, s ledger.Scope) (ledger.Plan, error) {
 	return get(l, "plan", func() (ledger.Plan, error) { return l.inner.Plan(ctx, s) })
 }
 

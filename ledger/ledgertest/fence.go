@@ -145,7 +145,7 @@ func fenceSentences() []sentence {
 			e.commit(capture(1, start, newBlob(1), newBlob(2)))
 			before := e.picture()
 			for _, c := range []struct {
-				scope ledger.EraseScope
+				scope ledger.Scope
 				want  ledger.Plan
 			}{
 				{fenceOf(1, 1).Scope, ledger.Plan{Executions: 1, Blobs: 2, Bytes: size(1) + size(2)}},

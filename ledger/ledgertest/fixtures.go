@@ -80,7 +80,7 @@ func (e *env) put(x, n int) { e.Helper(); e.commit(capture(x, start, newBlob(n))
 func fenceOf(id, x int, refs ...blobd.Ref) ledger.Fence {
 	return ledger.Fence{
 		ID: erasureID(id), At: at(10), RunAt: at(10), Entries: []ledger.Entry{entry(ledger.EntryErasure)},
-		Scope: ledger.EraseScope{Tenant: tenant, Tag: tagOf(x), ExecutionID: idOf(x), Refs: refs},
+		Scope: ledger.Scope{Tenant: tenant, Tag: tagOf(x), ExecutionID: idOf(x), Refs: refs},
 	}
 }
 

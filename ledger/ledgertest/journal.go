@@ -223,7 +223,7 @@ func replaySentences() []sentence {
 			e.replay(lost()...)
 			first := e.claim()
 			e.equal("erasure", first.Erasure, ledger.Erasure{
-				ID: erasureID(1), Scope: ledger.EraseScope{Tenant: tenant, Tag: tagOf(1)}, State: ledger.ErasureRunning,
+				ID: erasureID(1), Scope: ledger.Scope{Tenant: tenant, Tag: tagOf(1)}, State: ledger.ErasureRunning,
 				Plan: ledger.Plan{Executions: 1, Blobs: 1, Bytes: size(1)}, FencedAt: at(2), Attempts: 1, Wrap: 1,
 			})
 			second := e.claim()

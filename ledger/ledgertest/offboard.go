@@ -15,7 +15,7 @@ var tenantTag = tagOf(1000)
 // offboard is the fence of the whole tenant.
 func offboard(id int) ledger.Fence {
 	f := fenceOf(id, 0)
-	f.Scope = ledger.EraseScope{Tenant: tenant, Tag: tenantTag, WholeTenant: true}
+	f.Scope = ledger.Scope{Tenant: tenant, Tag: tenantTag, WholeTenant: true}
 	return f
 }
 
@@ -494,7 +494,7 @@ func offboardReplaySentences() []sentence {
 			e.equal("tenant", e.readTenant("gone"), ledger.Tenant{ID: "gone", CreatedAt: at(10), FencedAt: at(10), FencedBy: erasureID(1)})
 			e.refused(e.CreateTenant(e.ctx, ledger.Tenant{ID: "gone", CreatedAt: at(11)}, entry(ledger.EntryTenant)), blobd.ErrConflict)
 			j := e.claim()
-			e.equal("scope", j.Erasure.Scope, ledger.EraseScope{Tenant: "gone", Tag: tenantTag, WholeTenant: true})
+			e.equal("scope", j.Erasure.Scope, ledger.Scope{Tenant: "gone", Tag: tenantTag, WholeTenant: true})
 			e.dropKeys(j.Lease, 9)
 			e.finish(j)
 		}},

@@ -3,10 +3,8 @@ package mem
 import (
 	"bytes"
 	"context"
-	"fmt"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/blobd/blobd"
 	"github.com/blobd/blobd/ledger"
@@ -113,41 +111,4 @@ func (l *Ledger) Records(ctx context.Context, q ledger.RecordQuery) ([]ledger.Re
 		ps = append(ps, r)
 	}
 	return cut(ps, q.Limit), nil
-}
-
-// CloseExecution implements ledger.Executions.
-func (l *Ledger) CloseExecution(ctx context.Context, tag blobd.ExecutionTag, reason ledger.CloseReason,
-	at time.Time, e ledger.Entry,
-) (ledger.Record, error) {
-	if reason != ledger.ClosedErasure && reason != ledger.ClosedRestricted {
-		return ledger.Record{}, refuse("close execution", fmt.Errorf("reason %d: %w", reason, blobd.ErrInvalid))
-	}
-	return l.move(ctx, "close execution", tag, ledger.ExecutionOpen, ledger.ExecutionClosed, ledger.RecordClose, reason, at, e)
-}
-
-// ReopenExecution implements ledger.Executions.
-func (l *Ledger) ReopenExecution(ctx context.Context, tag blobd.ExecutionTag, at time.Time, e ledger.Entry,
-) (ledger.Record, error) {
-	return l.move(ctx, "reopen execution", tag, ledger.ExecutionClosed, ledger.ExecutionOpen, ledger.RecordReopen, 0, at, e)
-}
-
-func (l *Ledger) move(ctx context.Context, op string, tag blobd.ExecutionTag, from, to ledger.ExecutionState,
-	kind ledger.RecordKind, reason ledger.CloseReason, at time.Time, entry ledger.Entry,
-) (ledger.Record, error) {
-	if err := l.begin(ctx, op); err != nil {
-		return ledger.Record{}, err
-	}
-	defer l.mu.Unlock()
-	e := l.executions[tag]
-	switch {
-	case e == nil:
-		return ledger.Record{}, refuse(op, blobd.ErrNotFound)
-	case e.State == ledger.ExecutionErased || l.fenced(e.Tenant):
-		return ledger.Record{}, refuse(op, blobd.ErrErased)
-	case e.State != from:
-		return ledger.Record{}, refuse(op, fmt.Errorf("the execution's state is %d: %w", e.State, blobd.ErrConflict))
-	}
-	e.State, e.CloseReason = to, reason
-	l.append(entry)
-	return l.record(ledger.Record{Kind: kind, At: at, Tenant: e.Tenant, Tag: tag, Reason: reason}), nil
 }

@@ -28,7 +28,7 @@ func sorted(refs []blobd.Ref) []blobd.Ref {
 
 // plan counts what a scope holds, and lists the rows of named refs that a fence
 // would erase, and the refs whose rows it would erase or find erased.
-func (l *Ledger) plan(s ledger.EraseScope, ofRefs bool) (
+func (l *Ledger) plan(s ledger.Scope, ofRefs bool) (
 	p ledger.Plan, rows []*ledger.Blob, named []blobd.Ref, err error,
 ) {
 	if s.WholeTenant {
@@ -69,7 +69,7 @@ func (l *Ledger) plan(s ledger.EraseScope, ofRefs bool) (
 }
 
 // Plan implements ledger.Erasures.
-func (l *Ledger) Plan(ctx context.Context, s ledger.EraseScope) (ledger.Plan, error) {
+func (l *Ledger) Plan(ctx context.Context, s ledger.Scope) (ledger.Plan, error) {
 	if err := s.Check(); err != nil {
 		return ledger.Plan{}, refuse("plan", err)
 	}
@@ -131,7 +131,7 @@ func (l *Ledger) erasure(id string) *erasure {
 }
 
 // wrapOf is ledger.Erasure's Wrap for a scope that is about to be erased.
-func (l *Ledger) wrapOf(s ledger.EraseScope) uint32 {
+func (l *Ledger) wrapOf(s ledger.Scope) uint32 {
 	e := l.executions[s.Tag]
 	switch {
 	case e == nil || s.WholeTenant:

@@ -75,7 +75,7 @@ func (l *Ledger) giveWay(lost []ledger.Record) (own []ledger.Record) {
 
 func (l *Ledger) checkReplay(r ledger.Record) error {
 	switch r.Kind {
-	case ledger.RecordMark, ledger.RecordClose, ledger.RecordReopen, ledger.RecordRevoke:
+	case ledger.RecordMark, ledger.RecordOrder, ledger.RecordLift, ledger.RecordRevoke:
 	case ledger.RecordFence, ledger.RecordErase, ledger.RecordTenant:
 		if len(r.Refs) > 0 && r.Kind != ledger.RecordErase || r.ErasureID == "" || r.Tenant == "" && r.Kind == ledger.RecordTenant {
 			return fmt.Errorf("%s record of %d refs: %w", r.Kind, len(r.Refs), blobd.ErrInvalid)
@@ -90,11 +90,10 @@ func (l *Ledger) checkReplay(r ledger.Record) error {
 }
 
 func (l *Ledger) reapply(r ledger.Record) error {
-	e := l.executions[r.Tag]
 	switch r.Kind {
 	case ledger.RecordFence, ledger.RecordErase, ledger.RecordTenant:
 		known := l.erasure(r.ErasureID) != nil
-		scope := ledger.EraseScope{Tenant: r.Tenant, Tag: r.Tag, Refs: r.Refs, WholeTenant: r.Kind == ledger.RecordTenant}
+		scope := ledger.Scope{Tenant: r.Tenant, Tag: r.Tag, Refs: r.Refs, WholeTenant: r.Kind == ledger.RecordTenant}
 		if scope.WholeTenant {
 			l.enterTenant(r)
 		}
@@ -107,14 +106,7 @@ func (l *Ledger) reapply(r ledger.Record) error {
 		if known {
 			l.erasures = l.erasures[:len(l.erasures)-1]
 		}
-	case ledger.RecordClose:
-		if e != nil && e.State == ledger.ExecutionOpen {
-			e.State, e.CloseReason = ledger.ExecutionClosed, r.Reason
-		}
-	case ledger.RecordReopen:
-		if e != nil && e.State == ledger.ExecutionClosed {
-			e.State, e.CloseReason = ledger.ExecutionOpen, 0
-		}
+	case ledger.RecordOrder, ledger.RecordLift: // TODO: engine
 	case ledger.RecordRevoke:
 		if t, known := l.tokens[r.TokenID]; known && t.Tenant == r.Tenant && t.RevokedAt.IsZero() {
 			t.RevokedAt = kept(r.At)

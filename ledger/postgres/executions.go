@@ -2,7 +2,6 @@ package postgres
 
 import (
 	"context"
-	"fmt"
 	"strconv"
 	"time"
 
@@ -147,54 +146,6 @@ func scanPart(r pgx.CollectableRow) (p ledger.RecordedPart, err error) {
 	return p, err
 }
 
-// CloseExecution implements ledger.Executions.
-func (l *Ledger) CloseExecution(ctx context.Context, tag blobd.ExecutionTag, reason ledger.CloseReason,
-	at time.Time, e ledger.Entry,
-) (ledger.Record, error) {
-	if reason != ledger.ClosedErasure && reason != ledger.ClosedRestricted {
-		return ledger.Record{}, classify("close execution", fmt.Errorf("reason %d: %w", reason, blobd.ErrInvalid))
-	}
-	move := ledger.Move[ledger.ExecutionState]{From: ledger.ExecutionOpen, To: ledger.ExecutionClosed}
-	r := ledger.Record{Kind: ledger.RecordClose, At: at, Tag: tag, Reason: reason}
-	return l.moveExecution(ctx, "close execution", move, r, e)
-}
-
-// ReopenExecution implements ledger.Executions.
-func (l *Ledger) ReopenExecution(ctx context.Context, tag blobd.ExecutionTag, at time.Time, e ledger.Entry,
-) (ledger.Record, error) {
-	move := ledger.Move[ledger.ExecutionState]{From: ledger.ExecutionClosed, To: ledger.ExecutionOpen}
-	return l.moveExecution(ctx, "reopen execution", move, ledger.Record{Kind: ledger.RecordReopen, At: at, Tag: tag}, e)
-}
-
 // inFencedTenant finds the execution $1 if its tenant was off-boarded.
 const inFencedTenant = `SELECT 1 FROM executions e JOIN tenants t ON t.id = e.tenant
 	WHERE e.tag = $1 AND t.fenced_at IS NOT NULL`
-
-func (l *Ledger) moveExecution(ctx context.Context, op string, move ledger.Move[ledger.ExecutionState],
-	r ledger.Record, e ledger.Entry,
-) (ledger.Record, error) {
-	var made ledger.Record
-	err := l.write(ctx, op, func(ctx context.Context, x *tx) error {
-		made = ledger.Record{}
-		var state int16
-		found, fenced := false, false
-		var one int
-		x.scan(&found, []any{&r.Tenant, &state}, "SELECT tenant, state FROM executions WHERE tag = $1 FOR NO KEY UPDATE", r.Tag[:])
-		x.scan(&fenced, []any{&one}, inFencedTenant, r.Tag[:])
-		err := x.flush(ctx)
-		switch {
-		case err != nil || !found:
-			return orNotFound(found, err)
-		case ledger.ExecutionState(state) == ledger.ExecutionErased || fenced:
-			return blobd.ErrErased
-		case ledger.ExecutionState(state) != move.From:
-			return fmt.Errorf("the execution's state is %d: %w", state, blobd.ErrConflict)
-		}
-		x.exec("UPDATE executions SET state = $1, reason = $2 WHERE tag = $3", int16(move.To), int16(r.Reason), r.Tag[:])
-		x.append(e)
-		x.move(counts{entries: 1})
-		x.record(&made, r)
-		return nil
-	})
-	return given(made, err)
-}

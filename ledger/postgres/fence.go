@@ -14,7 +14,7 @@ import (
 
 // scope is what an erasure's scope holds at one moment.
 type scope struct {
-	ledger.EraseScope
+	ledger.Scope
 	ofRefs       bool
 	refs         []blobd.Ref // sorted, each once
 	known        bool        // the execution, or the whole tenant, has a row
@@ -38,8 +38,8 @@ type scopeRow struct {
 	size  int64
 }
 
-func newScope(s ledger.EraseScope, ofRefs bool) *scope {
-	sc := &scope{EraseScope: s, ofRefs: ofRefs, refs: slices.Clone(s.Refs), found: make(map[blobd.Ref]scopeRow)}
+func newScope(s ledger.Scope, ofRefs bool) *scope {
+	sc := &scope{Scope: s, ofRefs: ofRefs, refs: slices.Clone(s.Refs), found: make(map[blobd.Ref]scopeRow)}
 	slices.SortFunc(sc.refs, func(a, b blobd.Ref) int { return bytes.Compare(a[:], b[:]) })
 	sc.refs = slices.Compact(sc.refs)
 	return sc
@@ -133,7 +133,7 @@ func (sc *scope) countRefs(erased bool) {
 }
 
 // Plan implements ledger.Erasures.
-func (l *Ledger) Plan(ctx context.Context, s ledger.EraseScope) (ledger.Plan, error) {
+func (l *Ledger) Plan(ctx context.Context, s ledger.Scope) (ledger.Plan, error) {
 	const op = "plan"
 	if err := s.Check(); err != nil {
 		return ledger.Plan{}, classify(op, err)
@@ -216,7 +216,7 @@ func fence(ctx context.Context, x *tx, f ledger.Fence, e *ledger.Erasure, rec *l
 	return nil
 }
 
-func sameScope(e ledger.Erasure, s ledger.EraseScope) error {
+func sameScope(e ledger.Erasure, s ledger.Scope) error {
 	if e.Scope.Tenant != s.Tenant || e.Scope.Tag != s.Tag || e.OfRefs != (len(s.Refs) > 0) || e.Scope.WholeTenant != s.WholeTenant {
 		return fmt.Errorf("the erasure id has another scope: %w", blobd.ErrConflict)
 	}
@@ -226,7 +226,7 @@ func sameScope(e ledger.Erasure, s ledger.EraseScope) error {
 // newErasure is the row that insertErasure makes.
 func newErasure(sc *scope, f ledger.Fence) ledger.Erasure {
 	return ledger.Erasure{
-		ID: f.ID, Scope: ledger.EraseScope{Tenant: sc.Tenant, Tag: sc.Tag, ExecutionID: sc.ExecutionID, WholeTenant: sc.WholeTenant},
+		ID: f.ID, Scope: ledger.Scope{Tenant: sc.Tenant, Tag: sc.Tag, ExecutionID: sc.ExecutionID, WholeTenant: sc.WholeTenant},
 		OfRefs: sc.ofRefs, State: ledger.ErasureRunning, Plan: sc.plan,
 		RequestedBy: f.RequestedBy, Reason: f.Reason, LegalBasis: f.LegalBasis, Regime: f.Regime, ExternalRef: f.ExternalRef,
 		ReceivedAt: stored(f.ReceivedAt), DueAt: stored(f.DueAt), FencedAt: stored(f.At), Wrap: uint32(sc.wrap),

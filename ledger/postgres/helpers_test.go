@@ -46,7 +46,7 @@ func capture(x, n int) ledger.Capture {
 func fenceOf(x int, refs ...blobd.Ref) ledger.Fence {
 	return ledger.Fence{
 		ID: fmt.Sprintf("erasure-%d-%d", x, len(refs)), At: noon, RunAt: noon,
-		Scope:   ledger.EraseScope{Tenant: acme, Tag: tagOf(x), ExecutionID: fmt.Sprint("execution-", x), Refs: refs},
+		Scope:   ledger.Scope{Tenant: acme, Tag: tagOf(x), ExecutionID: fmt.Sprint("execution-", x), Refs: refs},
 		Entries: []ledger.Entry{entry(ledger.EntryErasure)},
 	}
 }

@@ -46,7 +46,7 @@ func (t *tx) recordIf(always bool, made *ledger.Record, r ledger.Record) {
 func recordArgs(r ledger.Record) []any {
 	tag := r.Tag
 	return []any{
-		string(r.Kind), r.At.UnixMicro(), r.Tenant, tag[:], notNull(joined(r.Refs)), int16(r.Reason),
+		string(r.Kind), r.At.UnixMicro(), r.Tenant, tag[:], notNull(joined(r.Refs)), int16(0),
 		r.ErasureID, r.TokenID, int64(r.Wrap),
 	}
 }
@@ -69,7 +69,6 @@ func (r *recordRow) to() []any {
 }
 
 func (r *recordRow) get() ledger.Record {
-	r.record.Reason = ledger.CloseReason(r.reason)
 	r.record.Refs = nil
 	for _, ref := range r.refs {
 		r.record.Refs = append(r.record.Refs, blobd.Ref(ref))

@@ -33,7 +33,7 @@ func TestTenantLocks(t *testing.T) {
 
 func tenantFence() ledger.Fence {
 	f := fenceOf(1)
-	f.Scope = ledger.EraseScope{Tenant: acme, Tag: tagOf(1000), WholeTenant: true}
+	f.Scope = ledger.Scope{Tenant: acme, Tag: tagOf(1000), WholeTenant: true}
 	return f
 }
 

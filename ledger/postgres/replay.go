@@ -98,10 +98,7 @@ func reapply(ctx context.Context, x *tx, r ledger.Record) error {
 	case ledger.RecordMark:
 	case ledger.RecordFence, ledger.RecordErase, ledger.RecordTenant:
 		return refence(ctx, x, r)
-	case ledger.RecordClose:
-		x.exec("UPDATE executions SET state = 2, reason = $1 WHERE tag = $2 AND state = 1", int16(r.Reason), r.Tag[:])
-	case ledger.RecordReopen:
-		x.exec("UPDATE executions SET state = 1, reason = 0 WHERE tag = $1 AND state = 2", r.Tag[:])
+	case ledger.RecordOrder, ledger.RecordLift: // TODO: engine
 	case ledger.RecordRevoke:
 		x.exec("UPDATE tokens SET revoked_at = $1 WHERE id = $2 AND tenant = $3 AND revoked_at IS NULL",
 			r.At.UnixMicro(), r.TokenID, r.Tenant)
@@ -115,7 +112,7 @@ func reapply(ctx context.Context, x *tx, r ledger.Record) error {
 func refence(ctx context.Context, x *tx, r ledger.Record) error {
 	f := ledger.Fence{
 		ID: r.ErasureID, At: r.At, RunAt: r.At,
-		Scope: ledger.EraseScope{Tenant: r.Tenant, Tag: r.Tag, Refs: r.Refs, WholeTenant: r.Kind == ledger.RecordTenant},
+		Scope: ledger.Scope{Tenant: r.Tenant, Tag: r.Tag, Refs: r.Refs, WholeTenant: r.Kind == ledger.RecordTenant},
 	}
 	// A record of refs may name none: then its erasure found no row. It must
 	// never be taken for one of the whole execution.

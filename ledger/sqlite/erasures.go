@@ -19,7 +19,7 @@ const erasureColumnCount = 32
 func (r *row) erasure() ledger.Erasure {
 	e := ledger.Erasure{
 		ID:     r.text(0),
-		Scope:  ledger.EraseScope{Tenant: r.text(1), Tag: r.tag(2), ExecutionID: r.text(3)},
+		Scope:  ledger.Scope{Tenant: r.text(1), Tag: r.tag(2), ExecutionID: r.text(3)},
 		OfRefs: r.bool(4),
 		State:  ledger.ErasureState(r.text(5)),
 		Plan: ledger.Plan{

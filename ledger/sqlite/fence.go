@@ -12,7 +12,7 @@ import (
 
 // scope is what an erasure's scope holds at one moment.
 type scope struct {
-	ledger.EraseScope
+	ledger.Scope
 	ofRefs       bool
 	refs         []blobd.Ref // sorted, each once
 	known        bool        // the execution has a row
@@ -36,8 +36,8 @@ type scopeRow struct {
 
 // readScope counts what a scope holds. For a whole execution it reads one row, and
 // so it does for a whole tenant, unless counted.
-func readScope(ctx context.Context, c *conn, s ledger.EraseScope, ofRefs, counted bool) (*scope, error) {
-	sc := &scope{EraseScope: s, ofRefs: ofRefs, refs: slices.Clone(s.Refs)}
+func readScope(ctx context.Context, c *conn, s ledger.Scope, ofRefs, counted bool) (*scope, error) {
+	sc := &scope{Scope: s, ofRefs: ofRefs, refs: slices.Clone(s.Refs)}
 	if s.WholeTenant {
 		return sc, sc.readTenant(ctx, c, counted)
 	}
@@ -114,7 +114,7 @@ func (sc *scope) readRefs(ctx context.Context, c *conn) error {
 }
 
 // Plan implements ledger.Erasures.
-func (l *Ledger) Plan(ctx context.Context, s ledger.EraseScope) (p ledger.Plan, err error) {
+func (l *Ledger) Plan(ctx context.Context, s ledger.Scope) (p ledger.Plan, err error) {
 	if err := s.Check(); err != nil {
 		return p, classify("plan", err)
 	}

@@ -77,7 +77,7 @@ func TestAFullDiskIsUnavailableForWritesOnly(t *testing.T) {
 		Blobs: []ledger.NewBlob{{Ref: keyRef(1, 99), Class: "c", Repeat: [32]byte{9}}}, Parts: []ledger.Part{{Status: ledger.PartKept}},
 	})
 	refused(t, err, blobd.ErrUnavailable)
-	_, _, err = l.Fence(t.Context(), ledger.Fence{ID: "e", Scope: ledger.EraseScope{Tenant: "t", Tag: keyTag(1)}, At: l.now()})
+	_, _, err = l.Fence(t.Context(), ledger.Fence{ID: "e", Scope: ledger.Scope{Tenant: "t", Tag: keyTag(1)}, At: l.now()})
 	refused(t, err, blobd.ErrUnavailable)
 
 	v, err := l.Lookup(t.Context(), keyTag(1), []blobd.Ref{keyRef(1, 3), keyRef(1, 99)})

@@ -91,11 +91,7 @@ func reapply(ctx context.Context, w *conn, r ledger.Record) (err error) {
 	case ledger.RecordMark:
 	case ledger.RecordFence, ledger.RecordErase, ledger.RecordTenant:
 		err = refence(ctx, w, r)
-	case ledger.RecordClose:
-		_, err = w.exec(ctx, "UPDATE executions SET state = 2, reason = ? WHERE tag = ? AND state = 1",
-			int64(r.Reason), r.Tag[:])
-	case ledger.RecordReopen:
-		_, err = w.exec(ctx, "UPDATE executions SET state = 1, reason = 0 WHERE tag = ? AND state = 2", r.Tag[:])
+	case ledger.RecordOrder, ledger.RecordLift: // TODO: engine
 	case ledger.RecordRevoke:
 		_, err = w.exec(ctx, "UPDATE tokens SET revoked_at = ? WHERE id = ? AND tenant = ? AND revoked_at IS NULL",
 			r.At.UnixMicro(), r.TokenID, r.Tenant)
@@ -109,7 +105,7 @@ func reapply(ctx context.Context, w *conn, r ledger.Record) (err error) {
 func refence(ctx context.Context, w *conn, r ledger.Record) error {
 	f := ledger.Fence{
 		ID: r.ErasureID, At: r.At, RunAt: r.At,
-		Scope: ledger.EraseScope{Tenant: r.Tenant, Tag: r.Tag, Refs: r.Refs, WholeTenant: r.Kind == ledger.RecordTenant},
+		Scope: ledger.Scope{Tenant: r.Tenant, Tag: r.Tag, Refs: r.Refs, WholeTenant: r.Kind == ledger.RecordTenant},
 	}
 	// A record of refs may name none: then its erasure found no row. It must
 	// never be taken for one of the whole execution.

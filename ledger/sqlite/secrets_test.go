@@ -88,7 +88,7 @@ func (l keyLedger) put(x, n, m int) {
 func (l keyLedger) fence(id string, x int, refs ...blobd.Ref) {
 	l.t.Helper()
 	_, _, err := l.Fence(l.t.Context(), ledger.Fence{
-		ID: id, Scope: ledger.EraseScope{Tenant: "t", Tag: keyTag(x), Refs: refs}, At: l.now(), RunAt: l.now(),
+		ID: id, Scope: ledger.Scope{Tenant: "t", Tag: keyTag(x), Refs: refs}, At: l.now(), RunAt: l.now(),
 	})
 	l.must(err)
 }
