@@ -26,7 +26,11 @@ func (s *Store) Erase(ctx context.Context, scope backends.Scope) (backends.Erase
 	if err := backends.CheckScope(scope); err != nil {
 		return backends.Erased{}, classify("erase", err)
 	}
-	erased, err := s.eraseUnits(ctx, s.units(scope))
+	units := s.units(scope)
+	if err := s.visible(ctx, units); err != nil {
+		return backends.Erased{}, classify("erase", err)
+	}
+	erased, err := s.eraseUnits(ctx, units)
 	return erased, classify("erase", err)
 }
 
@@ -39,7 +43,11 @@ func (s *Store) Residue(ctx context.Context, scope backends.Scope, limit int) ([
 	if err != nil {
 		return nil, classify("residue", err)
 	}
-	left, err := s.residue(ctx, s.units(scope), limit)
+	units := s.units(scope)
+	if err := s.visible(ctx, units); err != nil {
+		return nil, classify("residue", err)
+	}
+	left, err := s.residue(ctx, units, limit)
 	if err != nil {
 		return nil, classify("residue", err)
 	}

@@ -399,3 +399,25 @@ func TestEraseGoesOnAfterTheServerWasKilled(t *testing.T) {
 		}
 	})
 }
+
+// MinIO takes an object where a folder is, and from then on lists nothing below.
+func TestAnObjectWhereAFolderIsHidesNothingUnnoticed(t *testing.T) {
+	s, _, server := rig(t)
+	put(t, s, "a/b/c", []byte("text"))
+	for _, key := range []string{"d/a/b", "d/a", "d"} {
+		putRaw(t, server, "bucket", key, "")
+		for _, scope := range []backends.Scope{{Prefix: "a/b/"}, {Names: []string{"a/b/c"}}} {
+			if left, err := s.Residue(t.Context(), scope, 10); !errors.Is(err, blobd.ErrUnavailable) {
+				t.Errorf("%s: residue of %+v: %v, %v", key, scope, left, err)
+			}
+			if e, err := s.Erase(t.Context(), scope); !errors.Is(err, blobd.ErrUnavailable) {
+				t.Errorf("%s: erase of %+v: %+v, %v", key, scope, e, err)
+			}
+		}
+		deleteRaw(t, server, "bucket", key)
+	}
+	if e, err := s.Erase(t.Context(), backends.Scope{Prefix: "a/b/"}); err != nil || e.Objects != 1 {
+		t.Errorf("%+v, %v", e, err)
+	}
+	lacks(t, s, "a/b/c")
+}

@@ -1,0 +1,55 @@
+package matrix
+
+import (
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+// The table of known faults names tests that exist.
+func TestEveryKnownFaultHasItsTest(t *testing.T) {
+	text, err := os.ReadFile(document)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, table, found := strings.Cut(string(text), "| fault | held by |")
+	if !found {
+		t.Fatal("the table is gone")
+	}
+	table, _, _ = strings.Cut(table, "\n\n")
+	named := regexp.MustCompile("([a-z0-9/]+) `(Test[A-Za-z0-9]+)`").FindAllStringSubmatch(table, -1)
+	if len(named) < 40 {
+		t.Errorf("the table names %d tests", len(named))
+	}
+	folders := map[string]string{"s3": "backends/s3", "minio": "backends/minio"}
+	for _, n := range named {
+		folder := n[1]
+		if known, short := folders[folder]; short {
+			folder = known
+		}
+		if !declared(t, folder, n[2]) {
+			t.Errorf("%s has no %s", folder, n[2])
+		}
+	}
+}
+
+// declared reports whether a test file of a folder declares a test.
+func declared(t *testing.T, folder, name string) bool {
+	t.Helper()
+	files, err := filepath.Glob(filepath.Join("../..", folder, "*_test.go"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, file := range files {
+		source, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if strings.Contains(string(source), "func "+name+"(t *testing.T)") {
+			return true
+		}
+	}
+	return false
+}
