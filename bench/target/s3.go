@@ -105,14 +105,19 @@ func (m *S3) Backend(driver, prefix string) []string {
 	}
 }
 
-func (m *S3) prepare(ctx context.Context) (err error) {
-	ctx, cancel := context.WithTimeout(ctx, s3Ready)
-	defer cancel()
+// connect makes the client for the server's address.
+func (m *S3) connect() (err error) {
 	m.client, err = minio.New(m.Addr, &minio.Options{
 		Creds:  credentials.NewStaticV4(s3User, s3Pass, ""),
 		Region: region, // known, so that presigning asks nobody
 	})
-	if err != nil {
+	return err
+}
+
+func (m *S3) prepare(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, s3Ready)
+	defer cancel()
+	if err := m.connect(); err != nil {
 		return err
 	}
 	for { // until it answers

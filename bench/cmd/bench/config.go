@@ -17,7 +17,7 @@ type config struct {
 	servers, ops                                []string
 	clients, erase                              []int
 	eraseRuns, rounds                           int
-	duration, warmup, eraseWait                 time.Duration
+	duration, warmup, eraseWait, roundTrip      time.Duration
 	driver                                      load.Driver
 	driverName                                  string
 	json                                        bool
@@ -56,6 +56,7 @@ func parse(args []string) (cfg config, err error) {
 	f.IntVar(&cfg.rounds, "rounds", 3, "rounds over all cells; the table shows medians")
 	f.IntVar(&cfg.eraseRuns, "erase-runs", 3, "erasures per size of execution")
 	f.DurationVar(&cfg.eraseWait, "erase-wait", 0, "how long to wait for an erasure's final state; the put margin alone is 30 s")
+	f.DurationVar(&cfg.roundTrip, "round-trip", 0, "distance of the S3 servers from everybody, in whole milliseconds")
 	f.BoolVar(&cfg.json, "json", false, "print JSON")
 	large := f.Bool("erase-large", false, "erase an execution of 100,000 blobs too")
 	f.StringVar(&cfg.driverName, "driver", "raw", "the load's HTTP client: raw (costs next to nothing) or net/http (what a Go program usually has)")

@@ -71,6 +71,11 @@ func (s *servers) startPeers(ctx context.Context, cfg config, dir string, progre
 		}
 		s.peers = append(s.peers, peer)
 		s.running = append(s.running, peer.Process)
+		if cfg.roundTrip > 0 {
+			if err := peer.Away(cfg.roundTrip); err != nil {
+				return err
+			}
+		}
 	}
 	return nil
 }
