@@ -6,7 +6,7 @@ SHELL := bash
 DATA ?= .cache/data
 LISTEN ?= 127.0.0.1:8080
 
-.PHONY: help build run demo tools test short check fuzz bench clean cluster
+.PHONY: help build run demo tools test short check fuzz bench clean cluster drill
 
 help: ## list the targets
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## (.*)/  make \1\t\2/' | expand -t 16
@@ -25,6 +25,9 @@ test: ## install what the tests need once, then run everything: race, integratio
 
 cluster: ## run three nodes over PostgreSQL, MinIO and Vault behind a balancer
 	scripts/cluster
+
+drill: ## erase from request to certificate on real servers and search them; restore a backup past the horizon
+	scripts/drill
 
 tools: ## install what the tests need: staticcheck, and real servers as programs
 	scripts/tools

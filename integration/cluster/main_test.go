@@ -55,6 +55,7 @@ func TestCluster(t *testing.T) {
 		{"JobsOfADeadNodeMove", jobsOfADeadNodeMove},
 		{"AJobOfAPausedNodeRunsOnce", aJobOfAPausedNodeRunsOnce},
 		{"EpochsOncePerTick", epochsOncePerTick},
+		{"AHoldOnOneNodeIsHonouredByAll", holdsAreHonouredByAll},
 		{"RollingRestart", rollingRestart},
 		{"LostServersComeBack", lostServersComeBack},
 		{"FailoverToAStandbyThatLostCommits", failover},

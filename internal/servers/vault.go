@@ -77,6 +77,9 @@ func (v *VaultServer) configure(port, cluster int) {
 	v.must(os.WriteFile(filepath.Join(v.dir, "config.hcl"), []byte(config), 0o600))
 }
 
+// Dir is the folder of everything that the server keeps.
+func (v *VaultServer) Dir() string { return v.dir }
+
 func (v *VaultServer) data() string { return filepath.Join(v.dir, "data") }
 
 // answers is true for a Vault in any state, sealed too.
