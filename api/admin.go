@@ -33,7 +33,32 @@ func (a *API) createTenant(c *call) error {
 }
 
 func tenantOf(t ledger.Tenant) *wire.Tenant {
-	return &wire.Tenant{ID: t.ID, CreatedAt: t.CreatedAt.UTC(), OffboardedAt: timeOrNull(t.FencedAt), ErasureID: t.FencedBy}
+	return &wire.Tenant{
+		ID: t.ID, CreatedAt: t.CreatedAt.UTC(), Approvals: wire.Approvals{Erasures: &t.Approvals},
+		OffboardedAt: timeOrNull(t.FencedAt), ErasureID: t.FencedBy,
+	}
+}
+
+// setApprovals answers PUT /v1/tenants/{id}/approvals.
+func (a *API) setApprovals(c *call) error {
+	id := c.r.PathValue("id")
+	if blobd.CheckClass(id) != nil {
+		return refuse(wire.CodeInvalid, "id: want [a-z][a-z0-9-]{0,62}")
+	}
+	var q wire.Approvals
+	return a.withJSON(c, &q, func([]byte) error {
+		if q.Erasures == nil || *q.Erasures < 0 || *q.Erasures > wire.MaxApprovals {
+			return refuse(wire.CodeInvalid, "erasures: want 0 to %d", wire.MaxApprovals)
+		}
+		if err := a.Store.SetApprovals(c.r.Context(), id, *q.Erasures, c.who.token); err != nil {
+			return err
+		}
+		t, err := a.Store.RefreshTenant(c.r.Context(), id)
+		if err != nil {
+			return err
+		}
+		return c.reply(http.StatusOK, tenantOf(t))
+	})
 }
 
 // tenant answers GET /v1/tenants/{id}.

@@ -40,7 +40,17 @@ type Core interface {
 	Put(ctx context.Context, r store.PutRequest) (store.Stored, error)
 	Capture(ctx context.Context, r store.CaptureRequest) ([]store.CapturedPart, error)
 	Erase(ctx context.Context, r store.EraseRequest) (ledger.Erasure, error)
-	PlanErasure(ctx context.Context, r store.EraseRequest) (ledger.Plan, error)
+	PreviewErasure(ctx context.Context, r store.EraseRequest) (store.Preview, error)
+	Approve(ctx context.Context, tenant, id, actor string, planDigest [32]byte) (ledger.Erasure, error)
+	Deny(ctx context.Context, tenant, id, actor, code, reason string) (ledger.Erasure, error)
+	Cancel(ctx context.Context, tenant, id, actor, reason string) (ledger.Erasure, error)
+	SetApprovals(ctx context.Context, tenant string, approvals int, actor string) error
+	Clocks
+	PlaceHold(ctx context.Context, r store.OrderRequest) (ledger.Order, error)
+	Restrict(ctx context.Context, r store.OrderRequest) (ledger.Order, error)
+	Suppress(ctx context.Context, r store.OrderRequest) (ledger.Order, error)
+	LiftOrder(ctx context.Context, tenant string, kind ledger.OrderKind, id, actor, reason string) (ledger.Order, error)
+	Explain(ctx context.Context, tenant string, ref blobd.Ref, executionID string) ([]store.Explanation, error)
 	SetPolicy(ctx context.Context, p ledger.Policy) (store.PolicyEffect, error)
 	SimulatePolicy(ctx context.Context, p ledger.Policy) (store.PolicyEffect, error)
 	Class(ctx context.Context, tenant, name string) (ledger.Class, error)
@@ -79,10 +89,16 @@ type Ledger interface {
 	Erasure(ctx context.Context, tenant, id string) (ledger.Erasure, error)
 	ListErasures(ctx context.Context, q ledger.ErasureQuery) ([]ledger.Erasure, error)
 	ErasedRefs(ctx context.Context, erasureID string) ([]blobd.Ref, error)
+	Order(ctx context.Context, tenant, id string) (ledger.Order, error)
+	ListOrders(ctx context.Context, q ledger.OrderQuery) ([]ledger.Order, error)
+	CountHeld(ctx context.Context, tenant, id string, atMost int64) (rows, bytes int64, err error)
+	ScopeRows(ctx context.Context, s ledger.Scope, after ledger.ScopeCursor, limit int) ([]ledger.ScopeRow, ledger.ScopeCursor, error)
 	Classes(ctx context.Context, tenant, after string, limit int) ([]ledger.Class, error)
+	Due(ctx context.Context, q ledger.DueQuery) ([]ledger.DueRow, error)
 	Sweep(ctx context.Context, tenant, id string) (ledger.Sweep, error)
 	ListSweeps(ctx context.Context, q ledger.SweepQuery) ([]ledger.Sweep, error)
 	Stats(ctx context.Context) (ledger.Stats, error)
+	DueDates
 	ledger.Requests
 }
 
@@ -100,6 +116,12 @@ type Config struct {
 	NextSweep func(ctx context.Context, t ledger.Tenant) (time.Time, error)
 	// Retention gives figures for metrics; nil gives none.
 	Retention func() RetentionStats
+	// Census gives the figures of erasures and holds for metrics; nil gives none.
+	Census func() CensusStats
+	// Webhooks makes and shows webhooks; nil: there are none. WebhookStats gives figures
+	// for metrics; nil gives none.
+	Webhooks     Webhooks
+	WebhookStats func() WebhookStats
 	// Keys gives figures for metrics; nil gives none.
 	Keys   func() keys.Stats
 	Now    func() time.Time

@@ -192,6 +192,9 @@ func transferTime(n int64) time.Duration {
 // keeps foreign pages out.
 func (a *API) withJSON(c *call, v any, use func(body []byte) error) error {
 	return a.withBody(c, a.MaxJSON, jsonCopies, func(body []byte) error {
+		if c.rt.optionalBody && len(body) == 0 {
+			return use(body)
+		}
 		if err := decodeJSON("body", body, '{', v, a.lists); err != nil {
 			return err
 		}

@@ -164,6 +164,9 @@ func (a *API) fail(c *call, err error) {
 	p := a.errors.classify(err)
 	k := a.errors.kinds[p.code]
 	a.metrics.alarm(p.code)
+	if errors.Is(err, blobd.ErrSuppressed) {
+		a.metrics.suppressed.Inc()
+	}
 	if k.status >= http.StatusInternalServerError && p.code != wire.CodeNotImplemented {
 		a.logFailure(c, p, err)
 	}

@@ -2,14 +2,10 @@ package api
 
 import (
 	"context"
-	"crypto/sha256"
 	"encoding/hex"
-	"fmt"
 	"net/http"
-	"strings"
-
-	"github.com/go-json-experiment/json"
-	"github.com/go-json-experiment/json/jsontext"
+	"slices"
+	"time"
 
 	"github.com/blobd/blobd"
 	"github.com/blobd/blobd/api/wire"
@@ -17,11 +13,56 @@ import (
 	"github.com/blobd/blobd/store"
 )
 
+func erasureRoutes() []route {
+	return []route{
+		{
+			method: "POST", path: pathErasures, id: "erase", roles: dpoRole,
+			about:   "erase; 202 once the fence, or the closing, is committed and journalled",
+			headers: []param{aboutIdempotency()},
+			request: wire.EraseRequest{}, act: (*API).erase,
+			answers: []reply{{202, wire.Erasure{}, []string{headerLocation}}, {200, wire.DryRun{}, nil}},
+		},
+		{
+			method: "GET", path: pathErasures, id: "listErasures", roles: dpoRole,
+			about: "erasures, newest first; as CSV all of them, or limit", act: (*API).listErasures,
+			query: append(listQuery(),
+				param{"state", "one of the states of an erasure"}, param{"regime", "one of the regimes"},
+				param{"dueBefore", "RFC 3339: have not ended and are due before"}, aboutDue()),
+			answers: []reply{{200, orCSV{wire.Erasures{}}, nil}},
+		},
+		{
+			method: "GET", path: pathErasure, id: "getErasure", roles: dpoRole,
+			about: "how far an erasure is", act: (*API).erasure, answers: []reply{{200, wire.Erasure{}, nil}},
+		},
+		{
+			method: "POST", path: pathErasure + "/approve", id: "approveErasure", roles: approverRole,
+			about:   "approve an erasure as its plan stands; not by who asked for it",
+			request: wire.ApproveRequest{}, act: (*API).approveErasure, answers: []reply{{200, wire.Erasure{}, nil}},
+		},
+		{
+			method: "POST", path: pathErasure + "/deny", id: "denyErasure", roles: approverRole,
+			about:   "deny an erasure; what it closed and did not destroy can be read again",
+			request: wire.DenyRequest{}, optionalBody: true, act: (*API).denyErasure,
+			answers: []reply{{200, wire.Erasure{}, nil}},
+		},
+		{
+			method: "POST", path: pathErasure + "/cancel", id: "cancelErasure", roles: dpoRole,
+			about:   "cancel an erasure; what it closed and did not destroy can be read again",
+			request: wire.LiftRequest{}, optionalBody: true, act: (*API).cancelErasure,
+			answers: []reply{{200, wire.Erasure{}, nil}},
+		},
+	}
+}
+
+func aboutIdempotency() param {
+	return param{wire.HeaderIdempotencyKey, "1 to 255 visible ASCII characters"}
+}
+
 // erase answers POST /v1/erasures.
 func (a *API) erase(c *call) error {
 	var q wire.EraseRequest
 	return a.withJSON(c, &q, func(body []byte) error {
-		if err := nullsOfErasure(body); err != nil {
+		if err := noNulls(body, "dryRun", "graceSeconds"); err != nil {
 			return err
 		}
 		r, err := c.eraseRequest(&q)
@@ -29,34 +70,11 @@ func (a *API) erase(c *call) error {
 			return err
 		}
 		if q.DryRun {
-			return a.planErasure(c, r)
+			return a.previewErasure(c, r)
 		}
 		c.offboards = r.WholeTenant
 		return a.once(c, body, func(ctx context.Context) (outcome, error) { return a.startErasure(ctx, r) })
 	})
-}
-
-// nullsOfErasure refuses a null where its reading as "absent" would erase more
-// than was meant: a list that a client had not filled in would be the whole
-// execution, a dryRun that it had not would be no dry run.
-func nullsOfErasure(body []byte) error {
-	var q struct {
-		Scope  map[string]jsontext.Value `json:"scope"`
-		DryRun jsontext.Value            `json:"dryRun"`
-		Rest   jsontext.Value            `json:",unknown"`
-	}
-	if err := json.Unmarshal(body, &q); err != nil {
-		return refuse(wire.CodeInvalid, "body: not the JSON of the contract")
-	}
-	if q.DryRun.Kind() == 'n' {
-		return refuse(wire.CodeInvalid, "dryRun: must not be null")
-	}
-	for name, v := range q.Scope {
-		if v.Kind() == 'n' {
-			return refuse(wire.CodeInvalid, "scope.%s: must not be null", name)
-		}
-	}
-	return nil
 }
 
 func (a *API) startErasure(ctx context.Context, r store.EraseRequest) (outcome, error) {
@@ -67,87 +85,51 @@ func (a *API) startErasure(ctx context.Context, r store.EraseRequest) (outcome, 
 	return outcomeOf(http.StatusAccepted, pathErasures+"/"+e.ID, erasureOf(e, r.Refs))
 }
 
-func (a *API) planErasure(c *call, r store.EraseRequest) error {
-	plan, err := a.Store.PlanErasure(c.r.Context(), r)
+func (a *API) previewErasure(c *call, r store.EraseRequest) error {
+	p, err := a.Store.PreviewErasure(c.r.Context(), r)
 	if err != nil {
 		return err
 	}
-	var tag blobd.ExecutionTag
-	if r.WholeTenant {
-		tag, err = a.Store.TenantTag(c.r.Context(), r.Tenant)
-	} else {
-		tag, err = a.Store.Tag(c.r.Context(), r.Tenant, r.ExecutionID)
-	}
-	if err != nil {
-		return err
-	}
-	return c.reply(http.StatusOK, &wire.DryRun{Plan: planOf(plan, tag, len(r.Refs) > 0)})
+	return c.reply(http.StatusOK, previewOf(p))
 }
 
-// planOf counts a scope. The digest names the scope and the counts; holds and
-// floors do not exist in this version, so nothing is held.
-func planOf(p ledger.Plan, tag blobd.ExecutionTag, ofRefs bool) wire.Plan {
-	h := sha256.New()
-	_, _ = fmt.Fprintf(h, "blobd/v1/plan\n%s\n%t\n%d\n%d\n%d\n%d\n%d\n",
-		tag, ofRefs, p.Executions, p.Blobs, p.Bytes, p.AlreadyErased, p.NotFound)
-	return wire.Plan{
-		Digest: hex.EncodeToString(h.Sum(nil)), Executions: p.Executions, Blobs: p.Blobs, Bytes: p.Bytes,
-		AlreadyErased: p.AlreadyErased, NotFound: p.NotFound,
+func previewOf(p store.Preview) *wire.DryRun {
+	out := &wire.DryRun{
+		Plan: planOf(p.Plan, p.Digest), Classes: p.Classes, Oldest: timeOrNull(p.Oldest), Newest: timeOrNull(p.Newest),
+		Sample: make([]wire.SampleBlob, 0, len(p.Sample)), Kept: make([]wire.KeptBlob, 0, len(p.Kept)), Holds: p.Holds,
 	}
-}
-
-// erasureOf is an erasure in the contract's words. refs are those of an erasure
-// of refs.
-func erasureOf(e ledger.Erasure, refs []blobd.Ref) *wire.Erasure {
-	out := &wire.Erasure{
-		ID: e.ID, State: string(e.Stands()), Plan: planOf(e.Plan, e.Scope.Tag, e.OfRefs),
-		Progress: wire.Progress{
-			KeysDestroyed: e.Progress.KeysDestroyed, ObjectsDeleted: e.Progress.ObjectsDeleted,
-			VersionsDeleted: e.Progress.VersionsDeleted, Failed: e.Progress.Failed, Remaining: e.Progress.Remaining,
-		},
-		RequestedBy: e.RequestedBy, ApprovedBy: []string{},
-		ReceivedAt: timeOrNull(e.ReceivedAt), DueAt: timeOrNull(e.DueAt), ErasedAt: timeOrNull(e.ErasedAt),
+	if out.Holds == nil {
+		out.Holds = []string{}
 	}
-	if e.State != ledger.ErasureErased { // nothing is proved absent before the end
-		out.Progress.Remaining = max(out.Progress.Remaining, e.Plan.Blobs)
-		if e.Scope.WholeTenant { // the plan may not be counted yet
-			out.Progress.Remaining = max(out.Progress.Remaining, 1)
-		}
+	if c := p.Coverage; c != nil {
+		out.Coverage = &wire.Coverage{Blobs: c.Blobs, Tagged: c.Tagged, Untagged: c.Blobs - c.Tagged}
 	}
-	item := wire.ErasureItem{State: out.State, Tenant: e.Scope.WholeTenant}
-	if e.Scope.ExecutionID != "" {
-		item.ExecutionID = &e.Scope.ExecutionID
+	for _, r := range p.Sample {
+		out.Sample = append(out.Sample, wire.SampleBlob{
+			ExecutionID: textOrNull(r.ExecutionID), Ref: r.Ref.String(), Class: r.Class, Size: r.Size,
+			CreatedAt: r.CreatedAt.UTC(), Held: r.Held, Shared: r.Shared, Erased: r.Erased,
+		})
 	}
-	if !e.OfRefs {
-		out.Items = append(out.Items, item)
-	}
-	for _, ref := range refs {
-		item.Ref = ref.String()
-		out.Items = append(out.Items, item)
-	}
-	for _, r := range e.Progress.Refused {
-		out.Items = append(out.Items, refusedItem(item.ExecutionID, r))
+	for _, k := range p.Kept {
+		out.Kept = append(out.Kept, wire.KeptBlob{
+			ExecutionID: textOrNull(k.ExecutionID), Ref: k.Ref.String(), Outcome: keptOutcome(k), Until: timeOrNull(k.Until),
+		})
 	}
 	return out
 }
 
-// refusedItem is an object that the store keeps although its key is gone.
-func refusedItem(executionID *string, r ledger.Refused) wire.ErasureItem {
-	item := wire.ErasureItem{
-		ExecutionID: executionID, State: string(ledger.ErasurePartial),
-		Reason: r.Reason, Version: r.Version, Until: timeOrNull(r.Until),
+func planOf(p ledger.Plan, digest [32]byte) wire.Plan {
+	return wire.Plan{
+		Digest: hex.EncodeToString(digest[:]), Executions: p.Executions, Blobs: p.Blobs, Bytes: p.Bytes,
+		Held: p.Held, Floor: p.Floor, Shared: p.Shared, AlreadyErased: p.AlreadyErased, NotFound: p.NotFound,
 	}
-	if r.Ref != (blobd.Ref{}) {
-		item.Ref = r.Ref.String()
-	}
-	return item
 }
 
 // erasure answers GET /v1/erasures/{id}.
 func (a *API) erasure(c *call) error {
-	id := c.r.PathValue("id")
-	if err := blobd.CheckName("id", id); err != nil {
-		return invalid(err)
+	id, err := c.pathID()
+	if err != nil {
+		return err
 	}
 	if err := a.Store.Serving(); err != nil {
 		return err
@@ -156,14 +138,72 @@ func (a *API) erasure(c *call) error {
 	if err != nil {
 		return err
 	}
+	return a.replyErasure(c, e)
+}
+
+// replyErasure answers with one erasure whole.
+func (a *API) replyErasure(c *call, e ledger.Erasure) error {
 	var refs []blobd.Ref
 	if e.OfRefs {
+		var err error
 		if refs, err = a.Ledger.ErasedRefs(c.r.Context(), e.ID); err != nil {
 			return err
 		}
 	}
-	return c.reply(http.StatusOK, erasureOf(e, refs))
+	out := erasureOf(e, refs)
+	var err error
+	if out.Clock, err = a.clockOf(c.r.Context(), e); err != nil {
+		return err
+	}
+	return c.reply(http.StatusOK, out)
 }
+
+// pathID reads the id in the path.
+func (c *call) pathID() (string, error) {
+	id := c.r.PathValue("id")
+	return id, invalid(blobd.CheckName("id", id))
+}
+
+// erasureFilter is what a listing of erasures asks for.
+type erasureFilter struct {
+	ledger.ErasureQuery
+	regime string
+}
+
+func (c *call) erasureFilter() (f erasureFilter, err error) {
+	f.Tenant, f.State, f.regime = c.who.tenant, ledger.ErasureState(c.param("state")), c.param("regime")
+	if f.State != "" && !knownErasureState(f.State) {
+		return f, refuse(wire.CodeInvalid, "state: not a state of an erasure")
+	}
+	if f.regime != "" && !slices.Contains(wire.Regimes(), f.regime) {
+		return f, refuse(wire.CodeInvalid, "regime: want one of %v", wire.Regimes())
+	}
+	if f.DueBefore, err = c.timeParam("dueBefore"); err != nil {
+		return f, err
+	}
+	return f, c.dueParam(&f.ErasureQuery, c.rt.api.Now().UTC())
+}
+
+func (f *erasureFilter) passes(e *ledger.Erasure) bool {
+	return (f.State == "" || e.Stands() == f.State) && (f.regime == "" || e.Regime == f.regime)
+}
+
+// erasureLister is the part of a ledger that lists erasures.
+type erasureLister interface {
+	ListErasures(ctx context.Context, q ledger.ErasureQuery) ([]ledger.Erasure, error)
+}
+
+// read returns up to n rows after one.
+func (f erasureFilter) read(ctx context.Context, l erasureLister, n int, after *ledger.Erasure) ([]ledger.Erasure, error) {
+	q := f.ErasureQuery
+	q.Limit = n
+	if after != nil {
+		q.Before = ledger.ErasureCursor{FencedAt: after.FencedAt, ID: after.ID}
+	}
+	return l.ListErasures(ctx, q)
+}
+
+func erasureKey(e ledger.Erasure) string { return timedKey(e.FencedAt, e.ID) }
 
 // listErasures answers GET /v1/erasures.
 func (a *API) listErasures(c *call) error {
@@ -171,59 +211,34 @@ func (a *API) listErasures(c *call) error {
 	if err != nil {
 		return err
 	}
-	q := ledger.ErasureQuery{Tenant: c.who.tenant, State: ledger.ErasureState(c.param("state")), Limit: p.limit + 1}
-	if q.State != "" && !knownErasureState(q.State) {
-		return refuse(wire.CodeInvalid, "state: not a state of an erasure")
+	f, err := c.erasureFilter()
+	if err != nil {
+		return err
 	}
 	if p.after != "" {
-		if q.Before.FencedAt, q.Before.ID, err = readTimedKey(p.after); err != nil {
+		if f.Before.FencedAt, f.Before.ID, err = readTimedKey(p.after); err != nil {
 			return err
 		}
-	}
-	if strings.HasPrefix(c.r.Header.Get("Accept"), "text/csv") {
-		return refuse(wire.CodeNotImplemented, "this version does not write CSV yet: Accept application/json")
 	}
 	if err := a.Store.Serving(); err != nil {
 		return err
 	}
-	rows, err := a.erasuresThatStand(c.r.Context(), q)
+	if c.wantsCSV() {
+		return a.erasuresCSV(c, f)
+	}
+	read := func(n int, after *ledger.Erasure) ([]ledger.Erasure, error) {
+		return f.read(c.r.Context(), a.Ledger, n, after)
+	}
+	rows, next, err := lookThrough(p.limit, read, f.passes, erasureKey)
 	if err != nil {
 		return err
 	}
-	rows, next := cut(rows, p.limit, func(e ledger.Erasure) string { return timedKey(e.FencedAt, e.ID) })
 	out := &wire.Erasures{Items: make([]wire.Erasure, len(rows)), Next: next}
 	for i, e := range rows {
 		out.Items[i] = *erasureOf(e, nil)
 		out.Items[i].Items = nil
 	}
 	return c.reply(http.StatusOK, out)
-}
-
-// erasuresThatStand lists erasures by the state that people are told. What is
-// partial runs on, so the ledger's rows of that state are looked through.
-func (a *API) erasuresThatStand(ctx context.Context, q ledger.ErasureQuery) ([]ledger.Erasure, error) {
-	want := q.State
-	if want != ledger.ErasureRunning && want != ledger.ErasurePartial {
-		return a.Ledger.ListErasures(ctx, q)
-	}
-	q.State = ledger.ErasureRunning
-	var found []ledger.Erasure
-	for {
-		rows, err := a.Ledger.ListErasures(ctx, q)
-		if err != nil {
-			return nil, err
-		}
-		for i := range rows {
-			if rows[i].Stands() == want && len(found) < q.Limit {
-				found = append(found, rows[i])
-			}
-		}
-		if len(rows) < q.Limit || len(found) == q.Limit {
-			return found, nil
-		}
-		last := rows[len(rows)-1]
-		q.Before = ledger.ErasureCursor{FencedAt: last.FencedAt, ID: last.ID}
-	}
 }
 
 func knownErasureState(s ledger.ErasureState) bool {
@@ -233,4 +248,19 @@ func knownErasureState(s ledger.ErasureState) bool {
 		return true
 	}
 	return false
+}
+
+// timeParam reads a query key as a time: RFC 3339, or a date, which is its
+// midnight in UTC. Zero: it is absent.
+func (c *call) timeParam(key string) (time.Time, error) {
+	s := c.param(key)
+	if s == "" {
+		return time.Time{}, nil
+	}
+	for _, layout := range []string{time.RFC3339, time.DateOnly} {
+		if t, err := time.Parse(layout, s); err == nil && t.Year() >= 1970 {
+			return t.UTC(), nil
+		}
+	}
+	return time.Time{}, refuse(wire.CodeInvalid, "%s: want an RFC 3339 time, or a date", key)
 }

@@ -2,6 +2,7 @@ package api
 
 import (
 	"context"
+	"encoding/hex"
 	"fmt"
 	"net/http"
 	"strconv"
@@ -64,7 +65,7 @@ func evidenceRoutes() []route {
 		},
 		{
 			method: "GET", path: pathErasure + "/certificate", id: "erasureCertificate", roles: dpoRole | auditorRole,
-			about: "the certificate of an erasure, once it is erased and in the log; a PDF by Accept", act: (*API).certificate,
+			about: "the certificate of an erasure, once what became of it is in the log; a PDF by Accept", act: (*API).certificate,
 			answers: []reply{{200, map[string]any{}, nil}},
 		},
 	}
@@ -241,8 +242,8 @@ func (a *API) certificate(c *call) error {
 	if err != nil {
 		return err
 	}
-	digest := planOf(e.Plan, e.Scope.Tag, e.OfRefs).Digest
-	b, err := a.Certifier.Certificate(c.r.Context(), c.who.tenant, id, digest)
+	digest := planDigest(&e)
+	b, err := a.Certifier.Certificate(c.r.Context(), c.who.tenant, id, hex.EncodeToString(digest[:]))
 	if err != nil {
 		return err
 	}

@@ -21,9 +21,13 @@ func (a *API) execution(c *call) error {
 	if err != nil {
 		return err
 	}
+	holds, err := a.holdsOver(c.r.Context(), s)
+	if err != nil {
+		return err
+	}
 	out := &wire.ExecutionSummary{
 		Execution: executionOf(s.Execution), Classes: s.Classes, Steps: s.Steps,
-		NextDue: timeOrNull(s.NextDue), Holds: []string{},
+		NextDue: timeOrNull(s.NextDue), Holds: holds,
 	}
 	if out.ExecutionID == nil {
 		out.ExecutionID = &c.executionID

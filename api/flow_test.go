@@ -112,9 +112,10 @@ func TestErasure(t *testing.T) {
 		must(t, err)
 		return &v
 	}
-	x := "x"
+	x, regime, ticket := "x", "gdpr", "T-1"
 	want := wire.Erasure{
-		ID: got.ID, State: "running", RequestedBy: got.RequestedBy, ApprovedBy: []string{},
+		ID: got.ID, State: "running", RequestedBy: got.RequestedBy, ApprovedBy: []string{}, RequestedAt: got.RequestedAt,
+		Scope: wire.Covered{Form: "execution", ExecutionID: &x}, Outcomes: map[wire.Outcome]int64{}, Regime: &regime, ExternalRef: &ticket,
 		Plan:       wire.Plan{Digest: d.Plan.Digest, Executions: 1, Blobs: 2, Bytes: 43},
 		Progress:   wire.Progress{Remaining: 2},
 		ReceivedAt: at("2026-01-02T02:04:05Z"), DueAt: at("2026-02-02T03:04:05Z"),
@@ -163,7 +164,6 @@ func TestErasureOfRefs(t *testing.T) {
 		t.Errorf("list = %+v", list)
 	}
 	e.ask("runtime", "GET", "/v1/executions/x/blobs/"+kept.Ref, "").want(t, http.StatusOK, "")
-	e.ask("dpo", "GET", "/v1/erasures", "", "Accept", "text/csv").want(t, http.StatusNotImplemented, wire.CodeNotImplemented)
 }
 
 // Pages follow each other without gap or repeat, and the last has no next.

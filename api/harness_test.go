@@ -76,6 +76,9 @@ func (g *gate) check() error {
 type gatedLedger struct {
 	ledger.Ledger
 	gate *gate
+	// reports fails the listings of reports.
+	reports *gate
+	later   *gate // of pages after the first
 	// onFence is called inside every fence.
 	onFence func()
 }
@@ -111,11 +114,30 @@ func (l gatedLedger) Fence(ctx context.Context, f ledger.Fence) (ledger.Erasure,
 	return l.Ledger.Fence(ctx, f)
 }
 
+func (l gatedLedger) ListErasures(ctx context.Context, q ledger.ErasureQuery) ([]ledger.Erasure, error) {
+	if err := l.reports.check(); err != nil {
+		return nil, err
+	}
+	if err := l.later.check(); err != nil && q.Before != (ledger.ErasureCursor{}) {
+		return nil, err
+	}
+	return l.Ledger.ListErasures(ctx, q)
+}
+
+func (l gatedLedger) ListOrders(ctx context.Context, q ledger.OrderQuery) ([]ledger.Order, error) {
+	if err := l.reports.check(); err != nil {
+		return nil, err
+	}
+	return l.Ledger.ListOrders(ctx, q)
+}
+
 // env is a whole server over drivers in memory.
 type env struct {
 	t       *testing.T
 	clock   *clock
 	gate    *gate // of the ledger
+	reports *gate // of its listings
+	later   *gate // of their pages after the first
 	ledger  ledger.Ledger
 	objects backends.Store
 	store   *store.Store
@@ -146,9 +168,9 @@ func (l *lockedBuffer) String() string {
 func newEnv(t *testing.T, tune ...func(*api.Config)) *env {
 	t.Helper()
 	e := &env{
-		t: t, clock: &clock{t: time.Now().UTC()}, gate: new(gate), logs: new(lockedBuffer), tokens: make(map[string]string),
+		t: t, clock: &clock{t: time.Now().UTC()}, gate: new(gate), reports: new(gate), later: new(gate), logs: new(lockedBuffer), tokens: make(map[string]string),
 	}
-	e.ledger = gatedLedger{ledgermem.New(e.clock.now), e.gate, func() {
+	e.ledger = gatedLedger{ledgermem.New(e.clock.now), e.gate, e.reports, e.later, func() {
 		if e.onFence != nil {
 			e.onFence()
 		}

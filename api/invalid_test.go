@@ -203,12 +203,14 @@ func badErasures() []bad {
 		{"time without zone", `{"scope":{"executionId":"x"},"reason":"r","dueAt":"2026-01-01T00:00:00"}`, 400, wire.CodeInvalid},
 		{"unknown field in scope", `{"scope":{"execution":"x"},"reason":"r"}`, 400, wire.CodeUnknownField},
 		{"a wrong field beats one of a later version", `{"scope":{"tenant":true},"reason":"r","regime":"none"}`, 400, wire.CodeInvalid},
-		{"subjects", `{"scope":{"subjects":["` + canarySubject + `"]},"reason":"r"}`, 501, wire.CodeNotImplemented},
-		{"class", `{"scope":{"class":"notes","capturedBefore":"2020-01-01T00:00:00Z"},"reason":"r"}`, 501, wire.CodeNotImplemented},
-		{"tenant and a later field", `{"scope":{"tenant":true},"reason":"r","graceSeconds":60}`, 501, wire.CodeNotImplemented},
+		{"tenant and a later field", `{"scope":{"tenant":true},"reason":"r","callback":"https://example.org/x"}`, 501, wire.CodeNotImplemented},
 		{"tenant without a reason", `{"scope":{"tenant":true}}`, 400, wire.CodeInvalid},
 		{"tenant and an execution", `{"scope":{"tenant":true,"executionId":"x"},"reason":"r"}`, 400, wire.CodeInvalid},
-		{"grace", `{"scope":{"executionId":"x"},"reason":"r","graceSeconds":60}`, 501, wire.CodeNotImplemented},
+		{"empty subject", `{"scope":{"subjects":["a",""]},"reason":"r"}`, 400, wire.CodeInvalid},
+		{"class before the first year", `{"scope":{"class":"notes","capturedBefore":"1969-12-31T23:59:59Z"},"reason":"r"}`, 400, wire.CodeInvalid},
+		{"grace beyond 30 days", `{"scope":{"executionId":"x"},"reason":"r","graceSeconds":2592001}`, 400, wire.CodeInvalid},
+		{"grace with a fraction", `{"scope":{"executionId":"x"},"reason":"r","graceSeconds":1.5}`, 400, wire.CodeInvalid},
+		{"grace that is null", `{"scope":{"executionId":"x"},"reason":"r","graceSeconds":null}`, 400, wire.CodeInvalid},
 		{"later callback", `{"scope":{"executionId":"x"},"reason":"r","callback":"https://example.org/x"}`, 501, wire.CodeNotImplemented},
 	}
 	var out []bad
@@ -228,7 +230,7 @@ func badErasures() []bad {
 // nothing of what was sent; nor does the log.
 func TestRefusals(t *testing.T) {
 	e := newEnv(t, func(c *api.Config) { c.MaxBlob, c.MaxBatch, c.MaxJSON = 4096, 8192, 64<<10 })
-	for _, list := range [][]bad{badPaths(), badPuts(), badJSON(), badErasures()} {
+	for _, list := range [][]bad{badPaths(), badPuts(), badJSON(), badErasures(), badOrders()} {
 		for _, b := range list {
 			t.Run(b.name, func(t *testing.T) {
 				a := e.ask(b.role, b.method, b.path, b.body, b.headers...)

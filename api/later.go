@@ -9,37 +9,11 @@ func laterRoutes() []route {
 			table = append(table, route{method: m, path: path, id: laterID(m, path), about: "not in this version", roles: roles})
 		}
 	}
-	collection := func(roles roleSet, path string, methods ...string) {
-		for _, m := range methods {
-			switch m {
-			case "POST":
-				add(roles, path, m)
-			case "GET":
-				add(roles, path, m)
-				add(roles, path+"/{id}", m)
-			default:
-				add(roles, path+"/{id}", m)
-			}
-		}
-	}
 
 	add(runtimeRole, pathExecution+"/occurrences", "POST")
 	add(runtimeRole|auditorRole, pathExecution+"/usage", "GET")
 	add(runtimeRole, pathExecution+"/continuation", "PUT", "GET", "DELETE")
 	add(runtimeRole, pathExecution+"/steps/{stepId}/live", "POST", "GET")
-	add(dpoRole|auditorRole|operatorRole, "/v1/blobs/{ref}/explain", "GET")
-
-	add(approverRole, pathErasure+"/approve", "POST")
-	add(approverRole, pathErasure+"/deny", "POST")
-	add(dpoRole, pathErasure+"/cancel", "POST")
-	add(dpoRole, pathErasure+"/clock", "POST")
-	collection(holdsRole, "/v1/holds", "POST", "DELETE")
-	collection(holdsRole|dpoRole, "/v1/holds", "GET")
-	collection(dpoRole, "/v1/restrictions", "POST", "DELETE")
-	collection(dpoRole, "/v1/suppressions", "GET", "POST", "DELETE")
-	add(dpoRole, "/v1/reports/{report}", "GET")
-	collection(dpoRole, "/v1/webhooks", "GET", "POST", "DELETE")
-	add(dpoRole, "/v1/webhooks/{id}/replay", "POST")
 
 	add(adminRole, pathTenant+"/capture-mode", "PUT")
 

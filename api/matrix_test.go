@@ -38,6 +38,7 @@ func rights() map[string][]string {
 		"POST /v1/erasures/{id}/clock":       {dpo},
 		"POST /v1/holds":                     {ho},
 		"GET /v1/holds":                      {ho, dpo},
+		"PUT /v1/tenants/{id}/approvals":     {ad},
 		"GET /v1/holds/{id}":                 {ho, dpo},
 		"DELETE /v1/holds/{id}":              {ho},
 		"GET /v1/policies":                   {dpo},
@@ -47,18 +48,24 @@ func rights() map[string][]string {
 		"POST /v1/policies/{class}/simulate": {dpo},
 		"POST " + x + "/end":                 {rt},
 		"POST /v1/restrictions":              {dpo},
+		"GET /v1/restrictions":               {dpo},
+		"GET /v1/restrictions/{id}":          {dpo},
 		"DELETE /v1/restrictions/{id}":       {dpo},
 		"GET /v1/suppressions":               {dpo},
 		"GET /v1/suppressions/{id}":          {dpo},
 		"POST /v1/suppressions":              {dpo},
 		"DELETE /v1/suppressions/{id}":       {dpo},
-		"GET /v1/reports/{report}":           {dpo},
+		"GET /v1/reports/erasures":           {dpo},
+		"GET /v1/reports/retention":          {dpo},
+		"GET /v1/reports/holds":              {dpo},
+		"GET /v1/reports/sweeps":             {dpo},
 		"GET /v1/debt":                       {dpo, op},
 		"GET /v1/webhooks":                   {dpo},
 		"GET /v1/webhooks/{id}":              {dpo},
 		"POST /v1/webhooks":                  {dpo},
 		"DELETE /v1/webhooks/{id}":           {dpo},
 		"POST /v1/webhooks/{id}/replay":      {dpo},
+		"POST /v1/webhooks/{id}/rotate":      {dpo},
 		"POST /v1/tenants":                   {ad},
 		"GET /v1/tenants":                    {ad},
 		"GET /v1/tenants/{id}":               {ad},
@@ -97,7 +104,7 @@ func sample(pattern string) (method, path string) {
 	method, path, _ = strings.Cut(pattern, " ")
 	return method, strings.NewReplacer(
 		"{executionId}", "x", "{ref}", "sha256:"+strings.Repeat("0", 64), "{id}", "00000000-0000-0000-0000-000000000000",
-		"{class}", "reasoning", "{report}", "holds", "{stepId}", "s", "{path...}", "0/000",
+		"{class}", "reasoning", "{stepId}", "s", "{path...}", "0/000",
 	).Replace(path)
 }
 
@@ -167,29 +174,35 @@ func checkRight(t *testing.T, pattern, role string, may bool, a answer) {
 	}
 }
 
-// later are the routes of the contract that this version answers with 501.
+// laterPatterns are the routes of the contract that this version answers with 501.
+func laterPatterns() []string {
+	const x = "/v1/executions/{executionId}"
+	return []string{
+		"POST " + x + "/occurrences", "GET " + x + "/usage", "PUT " + x + "/continuation", "GET " + x + "/continuation",
+		"DELETE " + x + "/continuation", "POST " + x + "/steps/{stepId}/live", "GET " + x + "/steps/{stepId}/live",
+		"GET /v1/webhooks", "GET /v1/webhooks/{id}", "POST /v1/webhooks", "DELETE /v1/webhooks/{id}", "POST /v1/webhooks/{id}/replay",
+		"POST /v1/webhooks/{id}/rotate",
+		"PUT /v1/tenants/{id}/capture-mode", "GET /console",
+	}
+}
+
+// What is not there yet answers 501 and nothing else does, but for the log, which
+// this server does not keep.
 func TestRoutesOfLaterVersions(t *testing.T) {
 	e := newEnv(t)
-	served := []string{
-		"/blobs", "/captures", "/resolve", "/reasoning/read", "/v1/erasures", "/v1/tokens", "/v1/executions",
-		"/livez", "/readyz", "/metrics", "/openapi.json", "/docs", "/end", "/v1/policies", "/v1/policies/{class}", "/simulate",
-		"/v1/sweeps", "/v1/sweeps/{id}", "/v1/debt",
-	}
-	count := 0
 	for pattern, roles := range rights() {
-		method, path, _ := strings.Cut(pattern, " ")
-		switch {
-		case strings.HasSuffix(path, "{executionId}"), strings.HasSuffix(path, "/{ref}"), path == "/v1/erasures/{id}",
-			path == "/v1/tokens/{id}", path == "/v1/tenants", path == "/v1/tenants/{id}" && (method == "GET" || method == "DELETE"),
-			slices.ContainsFunc(served, func(s string) bool { return strings.HasSuffix(path, s) }):
-			continue
+		role := ""
+		if roles != nil {
+			role = roles[0]
 		}
-		count++
-		_, url := sample(pattern)
-		e.ask(roles[0], method, url, `{"any":"thing"}`).want(t, http.StatusNotImplemented, wire.CodeNotImplemented)
-	}
-	if count != 36 {
-		t.Errorf("%d routes answer 501, want 36", count)
+		method, url := sample(pattern)
+		a := e.ask(role, method, url, `{"any":"thing"}`)
+		later := slices.Contains(laterPatterns(), pattern) || strings.Contains(url, "/evidence/") || strings.HasSuffix(url, "/certificate")
+		if later {
+			a.want(t, http.StatusNotImplemented, wire.CodeNotImplemented)
+		} else if a.status == http.StatusNotImplemented {
+			t.Errorf("%s answers 501", pattern)
+		}
 	}
 }
 

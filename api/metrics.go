@@ -23,7 +23,9 @@ type metrics struct {
 	seconds  *prometheus.HistogramVec
 	inFlight prometheus.Gauge
 	alarms   *prometheus.CounterVec
-	handler  http.Handler
+	// suppressed counts the puts that this node refused for a suppressed subject.
+	suppressed prometheus.Counter
+	handler    http.Handler
 }
 
 // latencyBuckets are seconds, from a hot read to the longest wait.
@@ -46,15 +48,24 @@ func newMetrics(c Config, mem *memory) *metrics {
 		alarms: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "blobd_alarms_total", Help: "Answers that tell of a lost or damaged blob, or of a panic.",
 		}, []string{"code"}),
+		suppressed: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "blobd_suppressed_writes_total", Help: "Puts and captures refused because one of their subjects is suppressed.",
+		}),
 	}
 	for _, code := range alarmCodes() { // shown before the first one rings
 		m.alarms.WithLabelValues(string(code))
 	}
 	registry := prometheus.NewRegistry()
-	registry.MustRegister(m.requests, m.seconds, m.inFlight, m.alarms, newStateCollector(c, mem),
+	registry.MustRegister(m.requests, m.seconds, m.inFlight, m.alarms, m.suppressed, newStateCollector(c, mem), newClockCollector(c.Ledger, c.Now),
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	if c.Retention != nil {
 		registry.MustRegister(newRetentionCollector(c.Retention))
+	}
+	if c.Census != nil {
+		registry.MustRegister(newCensusCollector(c.Census))
+	}
+	if c.WebhookStats != nil {
+		registry.MustRegister(newWebhookCollector(c.WebhookStats))
 	}
 	if c.Evidence != nil {
 		registry.MustRegister(newLogCollector(c.Evidence))

@@ -30,8 +30,11 @@ func nulls(t *testing.T, e *env) map[string][]string {
 	closed := e.put("closed", canaryText)
 	tag, err := e.store.Tag(t.Context(), "default", "closed")
 	must(t, err)
-	entry := ledger.Entry{Tenant: "default", Kind: ledger.EntryClose, At: e.clock.now(), Body: []byte(`{}`)}
-	_, err = e.ledger.CloseExecution(t.Context(), tag, ledger.ClosedRestricted, e.clock.now(), entry)
+	entry := ledger.Entry{Tenant: "default", Kind: ledger.EntryOrder, At: e.clock.now(), Body: []byte(`{}`)}
+	_, _, err = e.ledger.PlaceOrder(t.Context(), ledger.Order{
+		ID: "restriction", Kind: ledger.OrderRestriction, Scope: ledger.Scope{Tenant: "default", Tag: tag, ExecutionID: "closed"},
+		PlacedAt: e.clock.now(),
+	}, entry)
 	must(t, err)
 	must(t, e.ledger.SetPolicy(t.Context(), ledger.Policy{
 		Tenant: "default", Class: "short", Existing: true, Rule: ledger.Rule{Maximum: ledger.Period{Time: time.Hour}},

@@ -60,7 +60,8 @@ func TestATenantIsOffboarded(t *testing.T) {
 			want := wire.Erasure{
 				ID: got.ID, State: "running", Plan: wire.Plan{Digest: got.Plan.Digest}, Progress: wire.Progress{Remaining: 1},
 				RequestedBy: got.RequestedBy, ApprovedBy: []string{}, ReceivedAt: got.ReceivedAt,
-				Items: []wire.ErasureItem{{Tenant: true, State: "running"}},
+				Items: []wire.ErasureItem{{Tenant: true, State: "running"}}, RequestedAt: got.RequestedAt,
+				Scope: wire.Covered{Form: "tenant", Tenant: true}, Outcomes: map[wire.Outcome]int64{},
 			}
 			if diff := cmp.Diff(want, got); diff != "" {
 				t.Errorf("erasure (-want +got):\n%s", diff)

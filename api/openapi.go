@@ -69,7 +69,7 @@ func (d *document) add(r route) {
 		op.Security = []map[string][]string{{"token": {}}}
 	}
 	if r.request != nil {
-		op.RequestBody = &huma.RequestBody{Required: true, Content: d.content(r.request)}
+		op.RequestBody = &huma.RequestBody{Required: !r.optionalBody, Content: d.content(r.request)}
 	}
 	for _, answer := range r.answers {
 		op.Responses[strconv.Itoa(answer.status)] = d.response(answer)
@@ -174,6 +174,10 @@ func (d *document) content(body any) map[string]*huma.MediaType {
 		return map[string]*huma.MediaType{"*/*": {Schema: &huma.Schema{Type: huma.TypeString, Format: "binary"}}}
 	case textBody:
 		return map[string]*huma.MediaType{string(b): {Schema: &huma.Schema{Type: huma.TypeString}}}
+	case orCSV:
+		both := d.content(b.body)
+		both[wire.TypeCSV] = &huma.MediaType{Schema: &huma.Schema{Type: huma.TypeString}}
+		return both
 	}
 	schema := d.registry.Schema(reflect.TypeOf(body), true, "")
 	return map[string]*huma.MediaType{wire.TypeJSON: {Schema: schema}}
@@ -181,10 +185,14 @@ func (d *document) content(body any) map[string]*huma.MediaType {
 
 // finish says what the type of a field cannot: a struct that may be null.
 func (d *document) finish() {
-	captured := d.registry.Map()["Captured"]
-	event := captured.Properties["event"]
-	captured.Properties["event"] = &huma.Schema{
-		Description: event.Description,
-		AnyOf:       []*huma.Schema{{Ref: event.Ref}, {Type: "null"}},
+	for _, f := range []struct{ schema, field string }{
+		{"Captured", "event"}, {"DryRun", "coverage"}, {"Explanation", "rule"}, {"Explanation", "lastSweep"},
+	} {
+		schema := d.registry.Map()[f.schema]
+		field := schema.Properties[f.field]
+		schema.Properties[f.field] = &huma.Schema{
+			Description: field.Description,
+			AnyOf:       []*huma.Schema{{Ref: field.Ref}, {Type: "null"}},
+		}
 	}
 }

@@ -24,6 +24,14 @@ func TestAnswersFitTheDocument(t *testing.T) {
 	e.ask("dpo", "GET", "/v1/erasures", "").into(t, &erased)
 	var token wire.CreatedToken
 	e.ask("admin", "POST", "/v1/tokens", `{"roles":["dpo"]}`).into(t, &token)
+	h := e.hold(`{"executionId":"held"}`)
+	e.put("held", "held", subjects("bob")...)
+	deferred := e.erase(`{"executionId":"held"}`, "")
+	var restricted wire.Restriction
+	e.ask("dpo", "POST", "/v1/restrictions", `{"scope":{"class":"notes"},"reason":"r"}`).into(t, &restricted)
+	var suppressed wire.Suppression
+	e.ask("dpo", "POST", "/v1/suppressions", `{"subjects":["carol"],"reason":"r"}`).into(t, &suppressed)
+	const hold = `"matter":"m","reason":"r","owner":"o"}`
 	read := `{"stepId":"s","reasoning":[{"kind":"text","text":"t"},{"kind":"redacted"}]}`
 	samples := []struct {
 		role, method, path, body string
@@ -42,6 +50,33 @@ func TestAnswersFitTheDocument(t *testing.T) {
 		{"auditor", "GET", "/v1/executions", "", 200},
 		{"dpo", "POST", "/v1/erasures", `{"scope":{"executionId":"y","refs":["` + anyRef + `"]},"reason":"r"}`, 202},
 		{"dpo", "POST", "/v1/erasures", `{"scope":{"executionId":"y"},"reason":"r","dryRun":true}`, 200},
+		{"dpo", "POST", "/v1/erasures", `{"scope":{"executionId":"held"},"reason":"r","dryRun":true}`, 200},
+		{"dpo", "POST", "/v1/erasures", `{"scope":{"subjects":["bob"]},"reason":"r","dryRun":true}`, 200},
+		{"dpo", "POST", "/v1/erasures", `{"scope":{"class":"c","capturedBefore":"2026-01-01T00:00:00Z"},"reason":"r"}`, 202},
+		{"dpo", "GET", "/v1/erasures/" + deferred.ID, "", 200},
+		{"dpo", "POST", "/v1/erasures/" + deferred.ID + "/cancel", "", 200},
+		{"approver", "POST", "/v1/erasures/" + deferred.ID + "/deny", `{"code":"DUPLICATE"}`, 409},
+		{"approver", "POST", "/v1/erasures/" + deferred.ID + "/approve", `{"planDigest":"` + deferred.Plan.Digest + `"}`, 409},
+		{"holds", "POST", "/v1/holds", `{"scope":{"subjects":["bob"]},` + hold, 201},
+		{"holds", "POST", "/v1/holds", `{"scope":{"tenant":true},"reviewAt":"2999-01-01T00:00:00Z",` + hold, 201},
+		{"dpo", "GET", "/v1/holds?state=all", "", 200},
+		{"dpo", "GET", "/v1/holds/" + h.ID, "", 200},
+		{"holds", "DELETE", "/v1/holds/" + h.ID, `{"reason":"r"}`, 200},
+		{"dpo", "POST", "/v1/restrictions", `{"scope":{"executionId":"r"},"reason":"r","purposes":["p"]}`, 201},
+		{"dpo", "GET", "/v1/restrictions", "", 200},
+		{"dpo", "GET", "/v1/restrictions/" + restricted.ID, "", 200},
+		{"dpo", "DELETE", "/v1/restrictions/" + restricted.ID, "", 200},
+		{"dpo", "POST", "/v1/suppressions", `{"subjects":["dave"],"reason":"r","expiresAt":"2999-01-01T00:00:00Z"}`, 201},
+		{"dpo", "GET", "/v1/suppressions", "", 200},
+		{"dpo", "GET", "/v1/suppressions/" + suppressed.ID, "", 200},
+		{"dpo", "DELETE", "/v1/suppressions/" + suppressed.ID, "", 200},
+		{"dpo", "GET", "/v1/blobs/" + s.Ref + "/explain", "", 200},
+		{"dpo", "GET", "/v1/blobs/" + anyRef + "/explain", "", 404},
+		{"dpo", "GET", "/v1/reports/erasures", "", 200},
+		{"dpo", "GET", "/v1/reports/retention?from=2026-01-01", "", 200},
+		{"dpo", "GET", "/v1/reports/holds", "", 200},
+		{"dpo", "GET", "/v1/reports/sweeps", "", 200},
+		{"admin", "PUT", "/v1/tenants/default/approvals", `{"erasures":0}`, 200},
 		{"dpo", "GET", "/v1/erasures", "", 200},
 		{"dpo", "GET", "/v1/erasures/" + erased.Items[0].ID, "", 200},
 		{"admin", "POST", "/v1/tenants", `{"id":"acme"}`, 201},
@@ -58,7 +93,7 @@ func TestAnswersFitTheDocument(t *testing.T) {
 		{"admin", "GET", "/v1/tokens/" + token.ID, "", 200},
 		{"admin", "DELETE", "/v1/tokens/" + token.ID, "", 204},
 		{"", "GET", "/readyz?verbose=1", "", 200},
-		{"holds", "GET", "/v1/holds", "", 501},
+		{"dpo", "GET", "/v1/webhooks", "", 501},
 		{"", "GET", "/v1/holds", "", 401},
 		{"dpo", "POST", "/v1/tokens", "{}", 403},
 		{"runtime", "POST", "/v1/executions/x/blobs", strings.Repeat("x", 4097), 413},

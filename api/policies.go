@@ -1,6 +1,7 @@
 package api
 
 import (
+	"context"
 	"encoding/base64"
 	"net/http"
 
@@ -161,7 +162,7 @@ func textOrNull(s string) *string {
 // setPolicy answers PUT /v1/policies/{class}.
 func (a *API) setPolicy(c *call) error {
 	return a.withPolicy(c, func(p ledger.Policy) error {
-		effect, err := a.Store.SetPolicy(c.r.Context(), p)
+		effect, err := a.changePolicy(c.r.Context(), p)
 		if err != nil {
 			return err
 		}
@@ -173,6 +174,17 @@ func (a *API) setPolicy(c *call) error {
 		out.Simulation = simulationOf(effect)
 		return c.reply(http.StatusOK, out)
 	})
+}
+
+// changePolicy sets a policy that cuts short nothing held.
+func (a *API) changePolicy(ctx context.Context, p ledger.Policy) (store.PolicyEffect, error) {
+	if err := a.Store.Serving(); err != nil {
+		return store.PolicyEffect{}, err
+	}
+	if err := a.checkHeld(ctx, p); err != nil {
+		return store.PolicyEffect{}, err
+	}
+	return a.Store.SetPolicy(ctx, p)
 }
 
 // simulatePolicy answers POST /v1/policies/{class}/simulate.
@@ -204,7 +216,7 @@ func (a *API) removePolicy(c *call) error {
 	if existing != "" && existing != "true" && existing != "false" {
 		return refuse(wire.CodeInvalid, "existing: want true or false")
 	}
-	_, err = a.Store.SetPolicy(c.r.Context(), ledger.Policy{
+	_, err = a.changePolicy(c.r.Context(), ledger.Policy{
 		Tenant: c.who.tenant, Class: name, Existing: existing == "true", Removed: true, By: c.who.token,
 	})
 	if err != nil {

@@ -18,6 +18,8 @@ type route struct {
 	query        []param // at most maxQuery
 	headers      []param
 	request      any // a wire type, rawBody, or nil
+	// optionalBody: a request without a body is one with an empty object.
+	optionalBody bool
 	answers      []reply
 	// ownDeadline: the core bounds the whole call by itself.
 	ownDeadline bool
@@ -43,6 +45,9 @@ type rawBody struct{}
 
 // textBody stands for an answer that is neither JSON nor a blob.
 type textBody string
+
+// orCSV is an answer in JSON that Accept: text/csv has as CSV.
+type orCSV struct{ body any }
 
 // roleSet is a set of roles.
 type roleSet uint8
@@ -97,7 +102,10 @@ const (
 // have yet.
 func routes() []route {
 	var table []route
-	for _, part := range [][]route{blobRoutes(), recordRoutes(), adminRoutes(), retentionRoutes(), evidenceRoutes(), openRoutes(), laterRoutes()} {
+	for _, part := range [][]route{
+		blobRoutes(), recordRoutes(), erasureRoutes(), clockRoutes(), orderRoutes(), reportRoutes(), adminRoutes(), retentionRoutes(),
+		evidenceRoutes(), webhookRoutes(), openRoutes(), laterRoutes(),
+	} {
 		table = append(table, part...)
 	}
 	return table
@@ -175,23 +183,6 @@ func recordRoutes() []route {
 			query:   append(listQuery(), param{"state", "open, closed or erased"}, param{"class", "has a live blob of it"}),
 			answers: []reply{{200, wire.Executions{}, nil}},
 		},
-		{
-			method: "POST", path: pathErasures, id: "erase", roles: dpoRole,
-			about:   "erase; 202 once the fence is committed and journalled",
-			headers: []param{{wire.HeaderIdempotencyKey, "1 to 255 visible ASCII characters"}},
-			request: wire.EraseRequest{}, act: (*API).erase,
-			answers: []reply{{202, wire.Erasure{}, []string{headerLocation}}, {200, wire.DryRun{}, nil}},
-		},
-		{
-			method: "GET", path: pathErasures, id: "listErasures", roles: dpoRole,
-			about: "erasures, newest first", act: (*API).listErasures,
-			query:   append(listQuery(), param{"state", "one of the states of an erasure"}),
-			answers: []reply{{200, wire.Erasures{}, nil}},
-		},
-		{
-			method: "GET", path: pathErasure, id: "getErasure", roles: dpoRole,
-			about: "how far an erasure is", act: (*API).erasure, answers: []reply{{200, wire.Erasure{}, nil}},
-		},
 	}
 }
 
@@ -216,6 +207,11 @@ func adminRoutes() []route {
 			about: "off-board a tenant: erase all of it, for ever; 202 once the fence is committed and journalled",
 			query: []param{{"dryRun", "true: count what would be erased, and do nothing"}}, act: (*API).offboardTenant,
 			answers: []reply{{202, wire.Erasure{}, []string{headerLocation}}, {200, wire.DryRun{}, nil}},
+		},
+		{
+			method: "PUT", path: pathTenant + "/approvals", id: "setApprovals", roles: adminRole, deployment: true,
+			about:   "how many people must approve an erasure of the tenant; those asked for before keep theirs",
+			request: wire.Approvals{}, act: (*API).setApprovals, answers: []reply{{200, wire.Tenant{}, nil}},
 		},
 		{
 			method: "POST", path: pathTokens, id: "createToken", roles: adminRole,

@@ -1,105 +1,32 @@
 package api
 
 import (
-	"net/url"
-	"slices"
+	"encoding/hex"
 	"time"
-	"unicode/utf8"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/blobd/blobd"
 	"github.com/blobd/blobd/api/wire"
-	"github.com/blobd/blobd/store"
+	"github.com/blobd/blobd/ledger"
 )
 
-// clockSkew is how far a caller's clock may be ahead of ours.
-const clockSkew = time.Minute
-
-// eraseRequest checks an erasure: first that it is well-formed (400), then that
-// this version has what it asks for (501).
-func (c *call) eraseRequest(q *wire.EraseRequest) (store.EraseRequest, error) {
-	r := store.EraseRequest{
-		Tenant: c.who.tenant, Actor: c.who.token, Reason: q.Reason, LegalBasis: q.LegalBasis,
-		Regime: q.Regime, ExternalRef: q.ExternalRef,
-	}
-	if err := c.checkErasure(q); err != nil {
-		return r, err
-	}
-	missing, err := readScope(q.Scope, &r)
-	if err != nil {
-		return r, err
-	}
-	if q.ReceivedAt != nil {
-		r.ReceivedAt = q.ReceivedAt.UTC()
-	}
-	if q.DueAt != nil {
-		r.DueAt = q.DueAt.UTC()
-	}
-	switch {
-	case missing != "":
-		return r, errNotYet(missing)
-	case q.GraceSeconds != nil && *q.GraceSeconds > 0:
-		return r, errNotYet("graceSeconds")
-	case q.Callback != nil:
-		return r, errNotYet("callback")
-	}
-	return r, nil
+// scope is a scope as a request spelled it, in one form.
+type scope struct {
+	executionID    string
+	refs           []blobd.Ref
+	subjects       []string
+	class          string
+	capturedBefore time.Time
+	wholeTenant    bool
 }
 
-func errNotYet(field string) error {
-	return refuse(wire.CodeNotImplemented, "this version does not have the field %s yet; nothing was done", field)
-}
-
-// checkErasure checks everything but the scope.
-func (c *call) checkErasure(q *wire.EraseRequest) error {
-	for _, f := range []struct{ name, value string }{
-		{"reason", q.Reason}, {"legalBasis", q.LegalBasis}, {"externalRef", q.ExternalRef},
-	} {
-		if len(f.value) > wire.MaxReason || !utf8.ValidString(f.value) {
-			return refuse(wire.CodeInvalid, "%s: want at most %d bytes", f.name, wire.MaxReason)
-		}
-	}
-	if q.Reason == "" {
-		return refuse(wire.CodeInvalid, "reason: must not be empty")
-	}
-	if q.Regime != "" && !slices.Contains(wire.Regimes(), q.Regime) {
-		return refuse(wire.CodeInvalid, "regime: want one of %v", wire.Regimes())
-	}
-	if q.GraceSeconds != nil && *q.GraceSeconds < 0 {
-		return refuse(wire.CodeInvalid, "graceSeconds: want 0 or more")
-	}
-	if q.Callback != nil && !isWebURL(*q.Callback) {
-		return refuse(wire.CodeInvalid, "callback: want an absolute http or https URL")
-	}
-	return checkClock(c.rt.api.Now(), q)
-}
-
-// checkClock judges the times of an erasure by the server's clock.
-func checkClock(now time.Time, q *wire.EraseRequest) error {
-	received := now
-	if q.ReceivedAt != nil {
-		received = *q.ReceivedAt
-	}
-	switch {
-	case received.After(now.Add(clockSkew)):
-		return refuse(wire.CodeInvalid, "receivedAt: is in the future")
-	case received.Year() < 1970:
-		return refuse(wire.CodeInvalid, "receivedAt: is before 1970")
-	case q.DueAt != nil && q.DueAt.Before(received):
-		return refuse(wire.CodeInvalid, "dueAt: is before receivedAt")
-	}
-	return nil
-}
-
-func isWebURL(s string) bool {
-	u, err := url.Parse(s)
-	return err == nil && (u.Scheme == "http" || u.Scheme == "https") && u.Host != "" && u.User == nil && len(s) <= 2048
-}
-
-// readScope reads the one form that a scope has. missing names the field of a
-// well-formed scope that this version does not serve.
-func readScope(s *wire.Scope, r *store.EraseRequest) (missing string, err error) {
+// readScope reads the one form that a scope has. dated: a class comes with its
+// date.
+func readScope(s *wire.Scope, dated bool) (scope, error) {
 	if s == nil {
-		return "", refuse(wire.CodeInvalid, "scope: is missing")
+		return scope{}, refuse(wire.CodeInvalid, "scope: is missing")
 	}
 	byExecution := s.ExecutionID != nil
 	bySubjects := s.Subjects != nil
@@ -112,57 +39,140 @@ func readScope(s *wire.Scope, r *store.EraseRequest) (missing string, err error)
 		}
 	}
 	if forms != 1 {
-		return "", refuse(wire.CodeInvalid,
+		return scope{}, refuse(wire.CodeInvalid,
 			"scope: want executionId, or refs with executionId, or subjects, or class with capturedBefore, or tenant")
 	}
 	switch {
 	case bySubjects:
-		if len(s.Subjects) == 0 {
-			return "", refuse(wire.CodeInvalid, "scope.subjects: must not be empty")
-		}
-		return "scope.subjects", checkSubjects(s.Subjects)
+		return readSubjectScope(s.Subjects)
 	case byClass:
-		if s.Class == nil || s.CapturedBefore == nil {
-			return "", refuse(wire.CodeInvalid, "scope: want class and capturedBefore together")
-		}
-		return "scope.class", invalid(blobd.CheckClass(*s.Class))
+		return readClassScope(s, dated)
 	case byTenant:
 		if !*s.Tenant {
-			return "", refuse(wire.CodeInvalid, "scope.tenant: want true")
+			return scope{}, refuse(wire.CodeInvalid, "scope.tenant: want true")
 		}
-		r.WholeTenant = true
-		return "", nil
+		return scope{wholeTenant: true}, nil
 	case !byExecution:
-		return "", refuse(wire.CodeInvalid, "scope.refs: want executionId with them")
+		return scope{}, refuse(wire.CodeInvalid, "scope.refs: want executionId with them")
 	}
-	return "", readExecutionScope(s, r)
+	return readExecutionScope(s)
 }
 
-func readExecutionScope(s *wire.Scope, r *store.EraseRequest) error {
-	r.ExecutionID = *s.ExecutionID
-	if err := blobd.CheckExecutionID(r.ExecutionID); err != nil {
-		return invalid(err)
+func readSubjectScope(subjects []string) (scope, error) {
+	if len(subjects) == 0 {
+		return scope{}, refuse(wire.CodeInvalid, "scope.subjects: must not be empty")
+	}
+	return scope{subjects: subjects}, checkSubjects(subjects)
+}
+
+func readClassScope(s *wire.Scope, dated bool) (scope, error) {
+	if s.Class == nil || dated && s.CapturedBefore == nil {
+		return scope{}, refuse(wire.CodeInvalid, "scope: want class and capturedBefore together")
+	}
+	out := scope{class: *s.Class}
+	if s.CapturedBefore != nil {
+		out.capturedBefore = s.CapturedBefore.UTC()
+		if out.capturedBefore.Year() < 1970 || out.capturedBefore.Year() > maxYear {
+			return scope{}, refuse(wire.CodeInvalid, "scope.capturedBefore: want a year from 1970 to %d", maxYear)
+		}
+	}
+	return out, invalid(blobd.CheckClass(out.class))
+}
+
+// maxYear bounds times in requests: every engine keeps them to the microsecond.
+const maxYear = 9999
+
+func readExecutionScope(s *wire.Scope) (scope, error) {
+	out := scope{executionID: *s.ExecutionID}
+	if err := blobd.CheckExecutionID(out.executionID); err != nil {
+		return scope{}, invalid(err)
 	}
 	if s.Refs == nil {
-		return nil
+		return out, nil
 	}
 	if len(s.Refs) == 0 {
 		// An empty list must not mean the whole execution.
-		return refuse(wire.CodeInvalid, "scope.refs: must not be empty")
+		return scope{}, refuse(wire.CodeInvalid, "scope.refs: must not be empty")
 	}
 	seen := make(map[blobd.Ref]bool, len(s.Refs))
 	for i, text := range s.Refs {
 		ref, err := blobd.ParseRef(text)
 		if err != nil {
-			return refuse(wire.CodeInvalid, "scope.refs[%d]: %v", i, err)
+			return scope{}, refuse(wire.CodeInvalid, "scope.refs[%d]: %v", i, err)
 		}
 		if !seen[ref] {
 			seen[ref] = true
-			r.Refs = append(r.Refs, ref)
+			out.refs = append(out.refs, ref)
 		}
 	}
-	if len(r.Refs) > wire.MaxEraseRefs {
-		return refuse(wire.CodeTooLarge, "scope.refs: more than %d", wire.MaxEraseRefs)
+	if len(out.refs) > wire.MaxEraseRefs {
+		return scope{}, refuse(wire.CodeTooLarge, "scope.refs: more than %d", wire.MaxEraseRefs)
+	}
+	return out, nil
+}
+
+// noNulls refuses a null where its reading as "absent" would reach further than
+// was meant: a list that a client had not filled in would be the whole execution,
+// a dryRun that it had not would be no dry run. It looks at the members of scope
+// and at those that are named.
+func noNulls(body []byte, names ...string) error {
+	var q map[string]jsontext.Value
+	if err := json.Unmarshal(body, &q); err != nil {
+		return refuse(wire.CodeInvalid, "body: not the JSON of the contract")
+	}
+	for _, name := range names {
+		if v := q[name]; v.Kind() == 'n' {
+			return refuse(wire.CodeInvalid, "%s: must not be null", name)
+		}
+	}
+	if v := q["scope"]; v.Kind() != '{' {
+		return nil
+	}
+	var members map[string]jsontext.Value
+	if err := json.Unmarshal(q["scope"], &members); err != nil {
+		return refuse(wire.CodeInvalid, "scope: not the JSON of the contract")
+	}
+	for name, v := range members {
+		if v.Kind() == 'n' {
+			return refuse(wire.CodeInvalid, "scope.%s: must not be null", name)
+		}
 	}
 	return nil
+}
+
+// covered is a scope in the contract's words.
+func covered(s *ledger.Scope) wire.Covered {
+	out := wire.Covered{Form: formWord(s.Form()), Tenant: s.WholeTenant, CapturedBefore: timeOrNull(s.CapturedBefore)}
+	if s.ExecutionID != "" {
+		out.ExecutionID = &s.ExecutionID
+	}
+	if s.Class != "" {
+		out.Class = &s.Class
+	}
+	if len(s.Refs) > 0 {
+		out.Refs = refStrings(s.Refs)
+	}
+	out.Subjects = len(s.Subjects)
+	for _, subject := range s.Subjects {
+		out.SubjectTags = append(out.SubjectTags, hex.EncodeToString(subject[:subjectTagBytes]))
+	}
+	return out
+}
+
+// subjectTagBytes is how much of a subject's keyed hash is told: enough to see
+// that two are of one person, and of no use to anyone without the key.
+const subjectTagBytes = 8
+
+func formWord(f ledger.ScopeForm) string {
+	switch f {
+	case ledger.ScopeRefs:
+		return "refs"
+	case ledger.ScopeSubjects:
+		return "subjects"
+	case ledger.ScopeClass:
+		return "class"
+	case ledger.ScopeTenant:
+		return "tenant"
+	}
+	return "execution"
 }

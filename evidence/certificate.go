@@ -13,8 +13,11 @@ import (
 
 // What a certificate calls itself.
 const (
-	CertificateType    = "blobd erasure certificate"
-	CertificateVersion = 1
+	CertificateType = "blobd erasure certificate"
+	// CertificateVersion is what is given out: of the erasure of any scope, with what
+	// became of it. Version 1 is of what the first version of blobd erased, and verifies
+	// for ever.
+	CertificateVersion = 2
 	signatureAlgorithm = "Ed25519"
 )
 
@@ -47,8 +50,16 @@ type Signature struct {
 	Value     []byte `json:"value"` // base64
 }
 
+// What became of an erasure, as a statement says it.
+const (
+	OutcomeErased   = "erased"   // all of its scope
+	OutcomePartial  = "partial"  // some of it; the rest is protected, closed and listed
+	OutcomeDeferred = "deferred" // nothing yet: all of it is protected, and closed
+	OutcomeDenied   = "denied"   // nothing more than is counted
+)
+
 // Statement is what a certificate states. It holds no text, no digest of a text,
-// no subject, no execution id and no free text: the execution and whoever acted
+// no subject, no execution id and no free text: executions, subjects and whoever acted
 // appear as keyed tags.
 type Statement struct {
 	Type    string `json:"type"`
@@ -57,13 +68,15 @@ type Statement struct {
 	Log     string `json:"log"`     // origin
 	Tenant  string `json:"tenant"`
 	Tool    Tool   `json:"tool"`
+	// Outcome is one of the Outcome words; absent in version 1, which knows erased only.
+	Outcome string `json:"outcome,omitempty"`
 
 	Scope       CertifiedScope `json:"scope"`
 	Regime      string         `json:"regime,omitempty"`
 	ReceivedAt  *time.Time     `json:"receivedAt,omitempty"`
 	DueAt       *time.Time     `json:"dueAt,omitempty"`
-	FencedAt    time.Time      `json:"fencedAt"` // from then on every read was null
-	ErasedAt    time.Time      `json:"erasedAt"` // when all of it was read back as absent
+	FencedAt    time.Time      `json:"fencedAt"` // from then on every read was null; if denied before that: when it was asked for
+	ErasedAt    time.Time      `json:"erasedAt"` // when all of it was read back as absent; of another outcome: when it came
 	RequestedBy string         `json:"requestedBy"`
 	ApprovedBy  []string       `json:"approvedBy"`
 	Plan        CertifiedPlan  `json:"plan"`
@@ -72,7 +85,8 @@ type Statement struct {
 	Keys         ErasedKeys  `json:"keys"`
 	Objects      ErasedStore `json:"objects"`
 	Verification []string    `json:"verification"`
-	Exceptions   []string    `json:"exceptions"`
+	Exceptions   []string    `json:"exceptions"` // outcome codes, each once
+	Details      []Exception `json:"exceptionDetails,omitempty"`
 	Residuals    []Residual  `json:"residuals"`
 	Limits       []string    `json:"limits"`
 }
@@ -83,10 +97,20 @@ type Tool struct {
 	Version string `json:"version"`
 }
 
-// CertifiedScope is what was erased: an execution, refs within one, or the whole
-// tenant.
+// Exception is what an outcome code stands for in an erasure.
+type Exception struct {
+	Code  string `json:"code"`
+	Count int64  `json:"count"` // blobs; of an execution that was not found or was erased before: 1
+	// From and Until are when it began and ended to be so; absent: there is no date, or
+	// it is so still.
+	From  *time.Time `json:"from,omitempty"`
+	Until *time.Time `json:"until,omitempty"`
+}
+
+// CertifiedScope is what was erased: an execution, refs within one, what was tagged
+// with a person, a class, or the whole tenant.
 type CertifiedScope struct {
-	Execution   string   `json:"execution,omitempty"` // keyed tag, lowercase hex; absent: the whole tenant
+	ScopeStep
 	Refs        []string `json:"refs,omitempty"`
 	WholeTenant bool     `json:"wholeTenant,omitempty"`
 }
@@ -99,6 +123,10 @@ type CertifiedPlan struct {
 	Bytes         int64  `json:"bytes"` // readable
 	AlreadyErased int64  `json:"alreadyErased"`
 	NotFound      int64  `json:"notFound"`
+	// Among Blobs.
+	Held   int64 `json:"held,omitempty"`
+	Floor  int64 `json:"floor,omitempty"`
+	Shared int64 `json:"shared,omitempty"` // tagged with somebody else too
 }
 
 // ErasedKeys counts destroyed keys and names the KEK that had wrapped them.

@@ -19,6 +19,9 @@ import (
 
 const planDigest = "0123456789abcdef"
 
+// theActor is the keyed tag of "the-actor" under the scribe's name key.
+const theActor = "431790bfe5344e829718c1da95a63987"
+
 // horizon is a Horizons with one answer.
 type horizon struct {
 	at      time.Time
@@ -38,6 +41,7 @@ type erasing struct {
 	id        string
 	execution blobd.ExecutionTag
 	refs      []blobd.Ref
+	form      *ledger.Scope // what entries tell; nil: they are those of earlier versions
 }
 
 func newErasing(t *testing.T, refs ...blobd.Ref) *erasing {
@@ -56,11 +60,24 @@ func newErasing(t *testing.T, refs ...blobd.Ref) *erasing {
 func (e *erasing) entry(step string, p ledger.Progress) ledger.Entry {
 	e.Helper()
 	p.Residuals = []string{"a file that nobody can reach"}
-	entry, err := scribe().Erasure(e.clock.now(), step, e.id, e.execution, e.refs, "the-actor", p)
+	s := evidence.ErasureStep{Step: step, Erasure: e.id}
+	if e.form != nil {
+		entry, err := scribe().Erasure(e.clock.now(), *e.form, s.Progressed(p), "the-actor")
+		if err != nil {
+			e.Fatal(err)
+		}
+		return entry
+	}
+	// As earlier versions wrote it, without a form.
+	s.Execution, s.Actor = e.execution.String(), theActor
+	for _, ref := range e.refs {
+		s.Refs = append(s.Refs, ref.String())
+	}
+	body, err := json.Marshal(s.Progressed(p))
 	if err != nil {
 		e.Fatal(err)
 	}
-	return entry
+	return ledger.Entry{Tenant: "acme", Kind: ledger.EntryErasure, At: e.clock.now(), Body: body}
 }
 
 func (e *erasing) fence() {

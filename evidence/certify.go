@@ -3,7 +3,7 @@ package evidence
 import (
 	"context"
 	"crypto/ed25519"
-	"encoding/json"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"time"
@@ -29,66 +29,34 @@ type Certifier struct {
 }
 
 // Certificate returns the certificate of a tenant's erasure, as canonical JSON.
-// planDigest is the plan's, as the API tells it. An unknown erasure is
-// ErrNotFound; one that is not erased, or that no published checkpoint covers
-// yet, is ErrConflict.
+// planDigest is the plan's, as the API tells it, of an erasure whose row has none. An
+// unknown erasure is ErrNotFound; one that is neither erased, deferred nor denied, or
+// that no published checkpoint covers yet, is ErrConflict.
 func (c Certifier) Certificate(ctx context.Context, tenant, erasure, planDigest string) ([]byte, error) {
 	e, err := c.Erasures.Erasure(ctx, tenant, erasure)
 	if err != nil {
 		return nil, fmt.Errorf("certificate: %w", err)
 	}
-	if e.State != ledger.ErasureErased {
+	last := lastStep(e.State)
+	if last == "" {
 		return nil, fmt.Errorf("certificate: the erasure is %s: %w", e.State, blobd.ErrConflict)
 	}
-	told, err := c.told(ctx, e)
+	told, err := c.told(ctx, e, last)
 	if err != nil {
 		return nil, err
+	}
+	if e.PlanDigest != ([32]byte{}) {
+		planDigest = hex.EncodeToString(e.PlanDigest[:])
 	}
 	included, key, err := c.include(ctx, told.last)
 	if err != nil {
 		return nil, err
 	}
-	statement, err := c.statement(ctx, e, told, planDigest)
+	statement, err := c.statement(ctx, e, &told, planDigest)
 	if err != nil {
 		return nil, err
 	}
 	return c.sign(ctx, Certificate{Log: included, Statement: statement}, key)
-}
-
-// told is what the log says of an erasure.
-type told struct {
-	last           ledger.LoggedEntry
-	fenced, erased ErasureStep
-	fencedAt       time.Time
-}
-
-// told finds the first and the last step. After a rollback an erasure may have
-// run again: the last time counts.
-func (c Certifier) told(ctx context.Context, e ledger.Erasure) (t told, err error) {
-	es, err := c.Log.ledger.Logged(ctx, ledger.LogQuery{Object: e.ID})
-	if err != nil {
-		return t, fmt.Errorf("certificate: %w", err)
-	}
-	found := false
-	for _, entry := range es {
-		var step ErasureStep
-		if entry.Tenant != e.Scope.Tenant || json.Unmarshal(entry.Body, &step) != nil {
-			continue
-		}
-		switch step.Step {
-		case StepFenced:
-			t.fenced, t.fencedAt = step, entry.At
-		case StepErased:
-			t.erased, t.last, found = step, entry, true
-		}
-	}
-	if !found {
-		return t, fmt.Errorf("certificate: the log does not have the erasure yet: %w", blobd.ErrConflict)
-	}
-	if t.fencedAt.IsZero() { // replayed from the journal: the row tells
-		t.fencedAt = e.FencedAt
-	}
-	return t, nil
 }
 
 // include proves the entry against the oldest checkpoint that covers it, so that
@@ -123,35 +91,63 @@ func (c Certifier) include(ctx context.Context, e ledger.LoggedEntry) (Inclusion
 	return out, *state.Key, nil
 }
 
-func (c Certifier) statement(ctx context.Context, e ledger.Erasure, t told, planDigest string) (Statement, error) {
-	residuals, err := c.residuals(ctx, e, t.erased)
+func (c Certifier) statement(ctx context.Context, e ledger.Erasure, t *told, planDigest string) (Statement, error) {
+	last := t.step
+	residuals, err := c.residuals(ctx, e, last)
 	if err != nil {
 		return Statement{}, err
 	}
 	s := Statement{
-		Type: CertificateType, Version: CertificateVersion, Erasure: e.ID, Log: c.Log.origin, Tenant: e.Scope.Tenant,
+		Type: CertificateType, Version: 1, Erasure: e.ID, Log: c.Log.origin, Tenant: e.Scope.Tenant,
 		Tool:  Tool{"blobd", c.Version},
-		Scope: CertifiedScope{t.erased.Execution, t.erased.Refs, t.erased.WholeTenant}, Regime: e.Regime,
-		ReceivedAt: dated(e.ReceivedAt), DueAt: dated(e.DueAt), FencedAt: t.fencedAt.UTC(), ErasedAt: t.last.At.UTC(),
-		RequestedBy: t.fenced.Actor, ApprovedBy: []string{},
+		Scope: CertifiedScope{last.ScopeStep, last.Refs, last.WholeTenant}, Regime: e.Regime,
+		ReceivedAt: dated(e.ReceivedAt), DueAt: dated(e.DueAt), FencedAt: t.nullSince(e).UTC(), ErasedAt: t.last.At.UTC(),
+		RequestedBy: t.requestedBy, ApprovedBy: t.approvedBy,
 		Plan: CertifiedPlan{
 			planDigest, e.Plan.Executions, e.Plan.Blobs, e.Plan.Bytes, e.Plan.AlreadyErased, e.Plan.NotFound,
+			e.Plan.Held, e.Plan.Floor, e.Plan.Shared,
 		},
-		Method:  []string{"key_destroyed", "object_deleted"},
-		Keys:    ErasedKeys{t.erased.KeysDestroyed, e.Scope.Tenant, e.Wrap, t.erased.KEKDestroyedAt},
-		Objects: ErasedStore{t.erased.ObjectsDeleted, t.erased.VersionsDeleted},
-		Verification: []string{
-			"every wrapped key in scope was dropped and the ledger's own files were settled",
-			"every version, marker and unfinished upload in scope was deleted, and a listing after the put margin found none",
-			"every read in scope has been null since fencedAt",
-		},
-		Exceptions: []string{}, Residuals: residuals, Limits: limits(t.erased),
+		Method:     []string{"key_destroyed", "object_deleted"},
+		Keys:       ErasedKeys{last.KeysDestroyed, e.Scope.Tenant, e.Wrap, last.KEKDestroyedAt},
+		Objects:    ErasedStore{last.ObjectsDeleted, last.VersionsDeleted},
+		Exceptions: []string{}, Residuals: residuals, Limits: limits(last),
 	}
-	if t.erased.KEKDestroyedAt != nil {
+	if last.Form != "" {
+		s.Version, s.Outcome, s.Details = CertificateVersion, outcome(last), t.exceptions(e.Plan)
+		for _, x := range s.Details {
+			s.Exceptions = append(s.Exceptions, x.Code)
+		}
+	}
+	if o := outcome(last); (o == OutcomeDeferred || o == OutcomeDenied) && last.KeysDestroyed == 0 {
+		s.Method = []string{}
+	}
+	s.Verification = verification(last)
+	if last.KEKDestroyedAt != nil {
 		s.Method = append(s.Method, "kek_destroyed")
 		s.Verification = append(s.Verification, "the tenant's KEK was destroyed in every version, and the tenant never gets another one")
 	}
 	return s, nil
+}
+
+// verification is what was looked at, for each outcome.
+func verification(last ErasureStep) []string {
+	switch outcome(last) {
+	case OutcomeErased:
+		return []string{
+			"every wrapped key in scope was dropped and the ledger's own files were settled",
+			"every version, marker and unfinished upload in scope was deleted, and a listing after the put margin found none",
+			"every read in scope has been null since fencedAt",
+		}
+	case OutcomePartial:
+		return []string{
+			"the wrapped key of every blob that is counted as destroyed was dropped and the ledger's own files were settled",
+			"every version, marker and unfinished upload of those blobs was deleted, and a listing after the put margin found none",
+			"every read in scope has been null since fencedAt, also of what is protected and still stored",
+		}
+	case OutcomeDeferred:
+		return []string{"every read in scope has been null since fencedAt; all of it is protected and still stored"}
+	}
+	return []string{"nothing in scope was erased by this erasure beyond what is counted, and what is left can be read again"}
 }
 
 func dated(t time.Time) *time.Time {
@@ -183,8 +179,15 @@ func (c Certifier) residuals(ctx context.Context, e ledger.Erasure, step Erasure
 // limits are what a certificate does not say.
 func limits(step ErasureStep) []string {
 	fence := "the execution's fence"
-	if step.WholeTenant {
+	switch {
+	case step.WholeTenant:
 		fence = "the tenant's fence and those of its executions"
+	case step.Form == FormName(ledger.ScopeSubjects):
+		fence = "a suppression of the keyed hashes of who was named"
+	case step.Form == FormName(ledger.ScopeClass):
+		fence = "the executions themselves"
+	case outcome(step) != OutcomeErased:
+		fence = "the execution itself"
 	}
 	out := []string{
 		"It speaks of blobd's ledger, object store and keys, and of nothing that others copied out of them.",
@@ -193,7 +196,13 @@ func limits(step ErasureStep) []string {
 		"What stays: " + fence + ", tombstones (ref and time), the erasure's own record, and entries of this log with refs, keyed tags and counts.",
 		"Snapshots of the key service may hold destroyed KEK versions for as long as they are kept.",
 	}
-	if len(step.Refs) > 0 {
+	if step.Form == FormName(ledger.ScopeSubjects) {
+		out = append(out, "It covers what was tagged with the person when it was stored. Texts that name the person and were not tagged, or were tagged with another identifier, are not covered.")
+	}
+	if outcome(step) != OutcomeErased {
+		out = append(out, "What the exceptions count as held or under a legal floor is not erased.")
+	}
+	if len(step.Refs) > 0 || step.Form != "" && step.Form != FormName(ledger.ScopeExecution) && !step.WholeTenant {
 		out = append(out, "The keyed tag by which a repeat of an erased text is refused is kept until its execution is erased.")
 	}
 	return out

@@ -96,47 +96,6 @@ func Commitment(salt []byte, text string) string {
 	return base64.StdEncoding.EncodeToString(h.Sum(nil))
 }
 
-// The steps of an erasure, in order.
-const (
-	StepFenced  = "fenced"  // reads are null, wrapped keys dropped
-	StepDeleted = "deleted" // keys settled, a first deletion seen complete
-	StepErased  = "erased"  // objects read back as absent, tombstones written
-)
-
-// ErasureStep is one step of an erasure.
-type ErasureStep struct {
-	Step            string   `json:"step"`
-	Erasure         string   `json:"erasure"`
-	Execution       string   `json:"execution,omitempty"` // keyed tag; absent: the whole tenant
-	Refs            []string `json:"refs,omitempty"`
-	WholeTenant     bool     `json:"wholeTenant,omitempty"`
-	Actor           string   `json:"actor"`
-	KeysDestroyed   int64    `json:"keysDestroyed"`
-	ObjectsDeleted  int64    `json:"objectsDeleted"`
-	VersionsDeleted int64    `json:"versionsDeleted"`
-	Residuals       []string `json:"residuals,omitempty"`
-	// KEKDestroyedAt is when a whole tenant's KEK was destroyed in every version.
-	KEKDestroyedAt *time.Time `json:"kekDestroyedAt,omitempty"`
-}
-
-// Erasure is the entry of one step of an erasure.
-func (s Scribe) Erasure(at time.Time, step, erasureID string, execution blobd.ExecutionTag, refs []blobd.Ref, actor string, p ledger.Progress) (ledger.Entry, error) {
-	return s.entry(ledger.EntryErasure, at, ErasureStep{
-		Step: step, Erasure: erasureID, Execution: execution.String(), Refs: refStrings(refs), Actor: s.actor(actor),
-		KeysDestroyed: p.KeysDestroyed, ObjectsDeleted: p.ObjectsDeleted, VersionsDeleted: p.VersionsDeleted,
-		Residuals: p.Residuals,
-	})
-}
-
-// Offboarding is the entry of one step of the erasure of the whole tenant.
-func (s Scribe) Offboarding(at time.Time, step, erasureID, actor string, p ledger.Progress) (ledger.Entry, error) {
-	return s.entry(ledger.EntryErasure, at, ErasureStep{
-		Step: step, Erasure: erasureID, WholeTenant: true, Actor: s.actor(actor),
-		KeysDestroyed: p.KeysDestroyed, ObjectsDeleted: p.ObjectsDeleted, VersionsDeleted: p.VersionsDeleted,
-		Residuals: p.Residuals, KEKDestroyedAt: dated(p.KEKDestroyedAt),
-	})
-}
-
 // The steps of a key epoch, in order.
 const (
 	StepEpochStarted   = "started"   // asked for

@@ -111,7 +111,8 @@ func TestListsAreNeverNull(t *testing.T) {
 func TestErasureStepSaysWhatWasDone(t *testing.T) {
 	p := ledger.Progress{KeysDestroyed: 2, ObjectsDeleted: 3, VersionsDeleted: 5}
 	p.Residuals = []string{"wal"}
-	e, err := scribe().Erasure(at, evidence.StepErased, "id", blobd.ExecutionTag{1}, nil, "", p)
+	of := ledger.Scope{Tenant: "acme", Tag: blobd.ExecutionTag{1}, ExecutionID: "an execution"}
+	e, err := scribe().Erasure(at, of, evidence.ErasureStep{Step: evidence.StepErased, Erasure: "id"}.Progressed(p), "")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -119,7 +120,7 @@ func TestErasureStepSaysWhatWasDone(t *testing.T) {
 	if err := json.Unmarshal(e.Body, &step); err != nil {
 		t.Fatal(err)
 	}
-	if step.Step != "erased" || step.Erasure != "id" || step.Execution != (blobd.ExecutionTag{1}).String() || step.Actor != "blobd" ||
+	if step.Step != "erased" || step.Erasure != "id" || step.Execution != (blobd.ExecutionTag{1}).String() || step.Form != "execution" || step.Actor != "blobd" ||
 		step.KeysDestroyed != 2 || step.ObjectsDeleted != 3 || step.VersionsDeleted != 5 || len(step.Residuals) != 1 {
 		t.Errorf("%+v", step)
 	}

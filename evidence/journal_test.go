@@ -286,10 +286,11 @@ func TestRecordEncodingIsCanonical(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		r := ledger.Record{
 			Seq:       rapid.Int64Range(1, 1<<60).Draw(rt, "seq"),
-			Kind:      rapid.SampledFrom([]ledger.RecordKind{ledger.RecordMark, ledger.RecordFence, ledger.RecordErase, ledger.RecordRevoke}).Draw(rt, "kind"),
+			Kind:      rapid.SampledFrom([]ledger.RecordKind{ledger.RecordMark, ledger.RecordFence, ledger.RecordErase, ledger.RecordRevoke, ledger.RecordOrder, ledger.RecordLift}).Draw(rt, "kind"),
 			At:        time.UnixMicro(rapid.Int64Range(0, 1<<52).Draw(rt, "at")).UTC(),
 			Tenant:    rapid.StringMatching(`[a-z]{0,5}`).Draw(rt, "tenant"),
-			Reason:    ledger.CloseReason(rapid.IntRange(0, 2).Draw(rt, "reason")),
+			OrderID:   rapid.StringMatching(`[0-9a-f]{0,8}`).Draw(rt, "order"),
+			OrderKind: ledger.OrderKind(rapid.IntRange(0, 4).Draw(rt, "order kind")),
 			ErasureID: rapid.StringMatching(`[0-9a-f]{0,8}`).Draw(rt, "erasure"),
 			TokenID:   rapid.StringMatching(`[0-9a-f]{0,8}`).Draw(rt, "token"),
 			Writes:    rapid.Int64Range(0, 1<<60).Draw(rt, "writes"),

@@ -68,14 +68,17 @@ var errLeaf = fmt.Errorf("not the leaf of an entry: %w", blobd.ErrInvalid)
 func leafHash(e ledger.Entry) tlog.Hash { return tlog.RecordHash(LeafOf(e)) }
 
 // objectOf names what an entry is about, so that it can be found: the id of an
-// erasure, or nothing.
+// erasure or of an order, or nothing.
 func objectOf(e ledger.Entry) string {
-	if e.Kind != ledger.EntryErasure {
+	var about struct {
+		Erasure string `json:"erasure"`
+		Order   string `json:"order"`
+	}
+	if e.Kind != ledger.EntryErasure && e.Kind != ledger.EntryOrder || json.Unmarshal(e.Body, &about) != nil {
 		return ""
 	}
-	var step ErasureStep
-	if err := json.Unmarshal(e.Body, &step); err != nil {
-		return ""
+	if e.Kind == ledger.EntryOrder {
+		return about.Order
 	}
-	return step.Erasure
+	return about.Erasure
 }

@@ -17,7 +17,8 @@ func offboarded(t *testing.T, kek time.Time) (*erasing, []byte) {
 	e := newErasing(t)
 	e.append(3)
 	step := func(name string, p ledger.Progress) []ledger.Entry {
-		entry, err := scribe().Offboarding(e.clock.now(), name, e.id, "the-actor", p)
+		of := ledger.Scope{Tenant: "acme", Tag: blobd.ExecutionTag{9, 9}, WholeTenant: true}
+		entry, err := scribe().Erasure(e.clock.now(), of, evidence.ErasureStep{Step: name, Erasure: e.id}.Progressed(p), "the-actor")
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -114,16 +114,13 @@ func (p page) field(label, value string) {
 func (p page) statement(s Statement) {
 	p.field("Erasure", s.Erasure)
 	p.field("Tenant", s.Tenant)
-	p.field("Execution (keyed tag)", s.Scope.Execution)
-	if s.Scope.WholeTenant {
-		p.field("Scope", "the whole tenant")
-	}
-	p.field("Refs", strings.Join(s.Scope.Refs, " "))
+	p.field("Outcome", s.Outcome)
+	p.scope(s.Scope)
 	p.field("Regime", s.Regime)
 	p.field("Received", when(s.ReceivedAt))
 	p.field("Due", when(s.DueAt))
 	p.field("Null for every read since", when(&s.FencedAt))
-	p.field("Erased", when(&s.ErasedAt))
+	p.field(endedLabel(s.Outcome), when(&s.ErasedAt))
 	p.field("Requested by (keyed tag)", s.RequestedBy)
 	p.field("Approved by", strings.Join(s.ApprovedBy, " "))
 	p.section("What was done")
@@ -133,17 +130,70 @@ func (p page) statement(s Statement) {
 	p.field("Readable bytes", fmt.Sprint(s.Plan.Bytes))
 	p.field("Erased before", fmt.Sprint(s.Plan.AlreadyErased))
 	p.field("Not found", fmt.Sprint(s.Plan.NotFound))
+	p.count("Held, when planned", s.Plan.Held)
+	p.count("Legal floor, when planned", s.Plan.Floor)
+	p.count("Shared with others", s.Plan.Shared)
 	p.field("Method, per blob", strings.Join(s.Method, ", "))
 	p.field("Keys destroyed", fmt.Sprint(s.Keys.Destroyed))
 	p.field("KEK and version", fmt.Sprintf("%s, %d", s.Keys.KEK, s.Keys.KEKVersion))
 	p.field("KEK destroyed", when(s.Keys.KEKDestroyedAt))
 	p.field("Objects deleted", fmt.Sprint(s.Objects.Deleted))
 	p.field("Versions deleted", fmt.Sprint(s.Objects.Versions))
-	p.field("Exceptions", strings.Join(s.Exceptions, ", "))
+	if len(s.Details) == 0 {
+		p.field("Exceptions", strings.Join(s.Exceptions, ", "))
+	}
+	for _, x := range s.Details {
+		p.field("Exception", exceptionText(x))
+	}
 	p.section("What was verified")
 	for _, v := range s.Verification {
 		p.item(v)
 	}
+}
+
+func (p page) scope(s CertifiedScope) {
+	p.field("Execution (keyed tag)", s.Execution)
+	switch {
+	case s.WholeTenant:
+		p.field("Scope", "the whole tenant")
+	case s.SubjectsTag != "":
+		p.field("Scope", fmt.Sprintf("what was tagged with a person, by %d identifiers", s.Subjects))
+		p.field("Identifiers (keyed tag)", s.SubjectsTag)
+	case s.CapturedBefore != nil:
+		p.field("Scope", "class "+s.Class+", captured before "+when(s.CapturedBefore))
+	case s.Class != "":
+		p.field("Scope", "class "+s.Class)
+	}
+	p.field("Refs", strings.Join(s.Refs, " "))
+}
+
+// count is a field that is left out where it is 0.
+func (p page) count(label string, n int64) {
+	if n > 0 {
+		p.field(label, fmt.Sprint(n))
+	}
+}
+
+func endedLabel(outcome string) string {
+	switch outcome {
+	case "", OutcomeErased:
+		return "Erased"
+	}
+	return "As of"
+}
+
+func exceptionText(x Exception) string {
+	text := x.Code
+	if x.Count > 0 {
+		text += fmt.Sprintf(", %d", x.Count)
+	}
+	if x.From != nil {
+		text += ", from " + when(x.From)
+	}
+	if x.Until != nil {
+		text += " until " + when(x.Until)
+	}
+	return text
 }
 
 func (p page) proof(c Certificate, sum [sha256.Size]byte) {

@@ -107,16 +107,5 @@ func (s Scribe) Sweep(at time.Time, step string, w ledger.Sweep) (ledger.Entry, 
 
 // SweepBatch is the entry of one batch of a sweep.
 func (s Scribe) SweepBatch(at time.Time, id string, rows []ledger.DueRow) (ledger.Entry, error) {
-	body := SweepStep{Step: StepSweepExpired, Sweep: id}
-	index := make(map[blobd.ExecutionTag]int, len(rows))
-	for _, r := range rows {
-		i, seen := index[r.Tag]
-		if !seen {
-			i = len(body.Executions)
-			index[r.Tag] = i
-			body.Executions = append(body.Executions, SweptExecution{Execution: r.Tag.String()})
-		}
-		body.Executions[i].Refs = append(body.Executions[i].Refs, r.Ref.String())
-	}
-	return s.entry(ledger.EntrySweep, at, body)
+	return s.entry(ledger.EntrySweep, at, SweepStep{Step: StepSweepExpired, Sweep: id, Executions: byExecution(rows)})
 }

@@ -112,16 +112,16 @@ func checkStatement(c Certificate, _ string) error {
 	}
 	s := c.Statement
 	for what, agree := range map[string]bool{
-		"type":    s.Type == CertificateType && s.Version == CertificateVersion,
-		"entry":   leaf.Kind == ledger.EntryErasure && step.Step == StepErased,
-		"tenant":  leaf.Tenant == s.Tenant && s.Keys.KEK == s.Tenant,
-		"erasure": step.Erasure == s.Erasure && s.Erasure != "",
-		"scope": step.Execution == s.Scope.Execution && slices.Equal(step.Refs, s.Scope.Refs) &&
-			step.WholeTenant == s.Scope.WholeTenant && step.WholeTenant == (step.Execution == ""),
-		"time":      leaf.At.Equal(s.ErasedAt),
-		"keys":      step.KeysDestroyed == s.Keys.Destroyed && sameTime(step.KEKDestroyedAt, s.Keys.KEKDestroyedAt),
-		"objects":   step.ObjectsDeleted == s.Objects.Deleted && step.VersionsDeleted == s.Objects.Versions,
-		"residuals": residualsTold(s.Residuals, step.Residuals),
+		"type":       s.Type == CertificateType && versionFits(s, step),
+		"entry":      leaf.Kind == ledger.EntryErasure && outcomeFits(s, step),
+		"tenant":     leaf.Tenant == s.Tenant && s.Keys.KEK == s.Tenant,
+		"erasure":    step.Erasure == s.Erasure && s.Erasure != "",
+		"scope":      scopeFits(s.Scope, step),
+		"time":       leaf.At.Equal(s.ErasedAt),
+		"keys":       step.KeysDestroyed == s.Keys.Destroyed && sameTime(step.KEKDestroyedAt, s.Keys.KEKDestroyedAt),
+		"objects":    step.ObjectsDeleted == s.Objects.Deleted && step.VersionsDeleted == s.Objects.Versions,
+		"residuals":  residualsTold(s.Residuals, step.Residuals),
+		"exceptions": exceptionsFit(s, step),
 	} {
 		if !agree {
 			return flaw("the statement's %s is not what the log's entry says", what)
@@ -140,4 +140,52 @@ func residualsTold(stated []Residual, told []string) bool {
 		}
 	}
 	return true
+}
+
+// versionFits reports whether a statement has the version of its entry, and no member
+// of a later one.
+func versionFits(s Statement, step ErasureStep) bool {
+	if step.Form != "" {
+		return s.Version == CertificateVersion
+	}
+	return s.Version == 1 && s.Outcome == "" && s.Details == nil
+}
+
+func outcomeFits(s Statement, step ErasureStep) bool {
+	switch step.Step {
+	case StepErased, StepDeferred, StepDenied:
+		return s.Outcome == outcome(step) || s.Outcome == "" && s.Version == 1 && step.Step == StepErased
+	}
+	return false
+}
+
+func scopeFits(s CertifiedScope, step ErasureStep) bool {
+	ours, told := s.ScopeStep, step.ScopeStep
+	before := sameTime(ours.CapturedBefore, told.CapturedBefore)
+	ours.CapturedBefore, told.CapturedBefore = nil, nil
+	whole := step.WholeTenant == (step.Execution == "")
+	if step.Form != "" {
+		whole = step.WholeTenant == (step.Form == FormName(ledger.ScopeTenant))
+	}
+	return before && whole && ours == told && slices.Equal(step.Refs, s.Refs) && step.WholeTenant == s.WholeTenant
+}
+
+// exceptionsFit reports whether the codes are those of the details, and what the entry
+// counts as kept is among them with that count.
+func exceptionsFit(s Statement, step ErasureStep) bool {
+	if s.Version == 1 {
+		return true
+	}
+	counts := make(map[string]int64, len(s.Details))
+	for i, x := range s.Details {
+		if i >= len(s.Exceptions) || s.Exceptions[i] != x.Code {
+			return false
+		}
+		counts[x.Code] = x.Count
+	}
+	kept := outcome(step) == OutcomePartial || outcome(step) == OutcomeDeferred
+	_, denied := counts[step.Code]
+	return len(s.Exceptions) == len(s.Details) && len(counts) == len(s.Details) &&
+		counts[CodeStoreRefused] == step.Failed && (step.Step != StepDenied || denied) &&
+		(!kept || counts[CodeLegalHold] == step.Held && counts[CodeLegalFloor] == step.Floor)
 }

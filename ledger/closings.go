@@ -30,15 +30,18 @@ type Closings interface {
 	// ErrConflict. Both change nothing.
 	FenceClosed(ctx context.Context, l Lease, at time.Time, es []Entry) (Erasure, Record, error)
 	// Drop visits rows of the scope of a claimed erasure that only closed it, and drops
-	// the keys of those that nothing protects. A stale lease is ErrConflict.
+	// the keys of those that nothing protects. A stale lease is ErrConflict, and so is
+	// an erasure that has fenced.
 	Drop(ctx context.Context, l Lease, d Drop) (Dropped, error)
 	// Defer postpones a claimed erasure that only closed its scope until due, or until
-	// a hold or policy of its tenant changes, and ends the lease. A stale lease is
-	// ErrConflict.
+	// a hold or policy of its tenant changes, and ends the lease. If a hold was lifted
+	// or a policy set since it was claimed, it is due from then on: what the worker saw
+	// may protect nothing any more. A stale lease is ErrConflict, and so is an erasure
+	// that has fenced.
 	Defer(ctx context.Context, l Lease, due time.Time, p Progress, es []Entry) error
-	// DroppedRows returns the rows that Drop dropped, or found erased and not yet
-	// turned into tombstones, in the order of Positions after one. An unknown erasure
-	// is ErrNotFound.
+	// DroppedRows returns the rows that Drop dropped or found erased, until Tombstone
+	// of the same erasure turned them into tombstones, in the order of Positions after
+	// one. An unknown erasure is ErrNotFound.
 	DroppedRows(ctx context.Context, erasureID string, after Position, limit int) ([]Position, error)
 	// ScopeRows returns rows of a scope after a place, in the engine's own order, and
 	// the next place. It tells of no tombstones and of no collected rows. The time
@@ -72,11 +75,16 @@ const (
 
 // Decision is one decision about an erasure.
 //
-// An unknown erasure, or another tenant's, is ErrNotFound. A state that the act does
-// not start from is ErrConflict. Of an approval: another plan than the erasure's is
-// ErrPlanDrift; by who asked for the erasure it is ErrDenied; a second one by the
-// same token changes nothing, as does a denial or a cancellation that was made
-// before: the erasure comes with the zero record.
+// An unknown erasure, or another tenant's, is ErrNotFound. A second approval by the
+// same token changes nothing, whatever became of the erasure, as does a denial or a
+// cancellation that was made before: the erasure comes with the zero record. Any
+// other state that the act does not start from is ErrConflict. Of an approval, in
+// this order: another plan than the erasure's is ErrPlanDrift; by who asked for the
+// erasure it is ErrDenied.
+//
+// With the last approval the erasure goes on as if Fence had been called at At
+// without approvals, and comes with that record. A denial or a cancellation of one
+// that closed its scope comes with the record of the lift.
 type Decision struct {
 	Tenant, ID string
 	Act        Act

@@ -103,7 +103,9 @@ type Record struct {
 	Writes    int64  // blobs ever committed by this ledger, this record included
 
 	// Of an order: what it is and covers, in Tenant, Tag, Refs and these; free text and
-	// the execution's id stay in the ledger. Of a lift OrderID alone.
+	// the execution's id stay in the ledger. Of a lift OrderID and OrderKind, as it was
+	// when it was lifted: a closing is lifted by a denial or a cancellation, and a
+	// suppression that a closing became is lifted after its erasure ended.
 	OrderID   string
 	OrderKind OrderKind
 	Form      ScopeForm
@@ -134,6 +136,11 @@ func RecordOf(o *Order, grace time.Time) Record {
 		OrderID: o.ID, OrderKind: o.Kind, Form: o.Scope.Form(), Subjects: o.Scope.Subjects, Class: o.Scope.Class,
 		Before: o.Scope.CapturedBefore, Purposes: o.Purposes, Until: until,
 	}
+}
+
+// LiftRecordOf is the record of an order that was lifted.
+func LiftRecordOf(o *Order) Record {
+	return Record{Kind: RecordLift, At: o.LiftedAt, Tenant: o.Scope.Tenant, OrderID: o.ID, OrderKind: o.Kind}
 }
 
 // recordWire is the one encoding of a record.

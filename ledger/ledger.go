@@ -42,6 +42,9 @@ type Ledger interface {
 	Requests
 	Audit
 	Sequence
+	Webhooks
+	Deliveries
+	Clocks
 	Maintenance
 }
 
@@ -115,14 +118,16 @@ type Erasures interface {
 	// approvals are missing, a closing over its scope with a record of that: see
 	// Closings. The record of an erasure that awaits approvals is the zero one. Neither
 	// looks at more rows than it takes to find one that is protected, and at none in a
-	// tenant without an open hold or a policy with a floor. With Strict, what would only
-	// close the scope because of something protected is ErrHeld and changes nothing.
+	// tenant without an open hold or a policy with a floor. With Strict, a scope with
+	// something protected in it is ErrHeld, whatever else would come first, and nothing
+	// changes. Of a tenant without a row nothing is closed or awaited: ErrNotFound.
 	//
 	// A whole tenant is fenced by its row: see Tenant.FencedAt and offboard.go. Its
 	// open key epochs end and its index key is dropped. One that is unknown is
 	// ErrNotFound. Every fence in a fenced tenant finds everything erased.
 	Fence(ctx context.Context, f Fence) (Erasure, Record, error)
-	// Plan counts what a fence of this scope would erase, and changes nothing.
+	// Plan counts what a fence of this scope would erase, and changes nothing. A form
+	// that is not Fenceable is ErrInvalid.
 	Plan(ctx context.Context, s Scope) (Plan, error)
 	// Erasure returns one of the tenant's, or ErrNotFound.
 	Erasure(ctx context.Context, tenant, id string) (Erasure, error)
@@ -130,6 +135,7 @@ type Erasures interface {
 	ListErasures(ctx context.Context, q ErasureQuery) ([]Erasure, error)
 	// ErasedRefs returns the refs whose rows an erasure of refs erased, or found
 	// erased; never one without a row, whose object may belong to a put on its way.
+	// Of one that has not fenced (Erasure.Closing) they are those that its scope names.
 	// They come in byte order, each once; an unknown erasure is ErrNotFound.
 	ErasedRefs(ctx context.Context, erasureID string) ([]blobd.Ref, error)
 }
@@ -184,7 +190,10 @@ type Journal interface {
 	HasRecord(ctx context.Context, r Record) (bool, error)
 	// Replay applies records that this ledger lost, in order, each once, under
 	// their own sequence numbers; new records come after them. A closing comes back with its
-	// erasure, which runs again when its grace is over. A record of this
+	// erasure, which runs again when its grace is over; one that was lifted as a closing
+	// comes back lifted, and its erasure cancelled; of one that was lifted as the
+	// suppression that it became, the erasure runs again and leaves no suppression. A
+	// fence whose erasure is there and has not fenced fences it. A record of this
 	// ledger that was never published and has one of their numbers gets a new
 	// one behind them. What is lifted or revoked and has no row any
 	// more is left out; fences, of tenants too, and erased refs need no row, and

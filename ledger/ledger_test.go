@@ -88,11 +88,12 @@ func TestRecordsReadBack(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		r := ledger.Record{
 			Seq:    rapid.Int64Min(1).Draw(t, "seq"),
-			Kind:   rapid.SampledFrom([]ledger.RecordKind{ledger.RecordMark, ledger.RecordFence, ledger.RecordClose}).Draw(t, "kind"),
+			Kind:   rapid.SampledFrom([]ledger.RecordKind{ledger.RecordMark, ledger.RecordFence, ledger.RecordOrder, ledger.RecordLift}).Draw(t, "kind"),
 			At:     time.UnixMicro(rapid.Int64Range(0, 1<<52).Draw(t, "at")).UTC(),
 			Tenant: rapid.String().Draw(t, "tenant"), ErasureID: rapid.String().Draw(t, "erasure"),
 			TokenID: rapid.String().Draw(t, "token"), Writes: rapid.Int64().Draw(t, "writes"),
-			Reason: ledger.CloseReason(rapid.Uint8().Draw(t, "reason")),
+			OrderID: rapid.String().Draw(t, "order"), OrderKind: ledger.OrderKind(rapid.Uint8().Draw(t, "order kind")),
+			Form: ledger.ScopeForm(rapid.Uint8().Draw(t, "form")), Class: rapid.String().Draw(t, "class"),
 		}
 		copy(r.Tag[:], rapid.SliceOfN(rapid.Byte(), 0, 16).Draw(t, "tag"))
 		for range rapid.IntRange(0, 3).Draw(t, "refs") {

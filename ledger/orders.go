@@ -34,16 +34,19 @@ type Orders interface {
 	PlaceOrder(ctx context.Context, o Order, e Entry) (Order, Record, error)
 	// LiftOrder ends an order of a tenant and returns its journal record; one that
 	// was lifted stays as it is and returns the zero record. With a hold, the
-	// tenant's deferred erasures become due at l.At. One of another tenant or kind,
+	// tenant's deferred erasures become due at l.At, unless they are due before. One of another tenant or kind,
 	// or an unknown one, is ErrNotFound. A closing is lifted by its erasure alone:
 	// ErrInvalid.
 	LiftOrder(ctx context.Context, l Lift, e Entry) (Order, Record, error)
 	// Order returns one of the tenant's, or ErrNotFound.
 	Order(ctx context.Context, tenant, id string) (Order, error)
-	// ListOrders returns a tenant's orders of a kind, newest first.
+	// ListOrders returns a tenant's orders of a kind, newest first. Of closings it is
+	// ErrInvalid.
 	ListOrders(ctx context.Context, q OrderQuery) ([]Order, error)
-	// CountHeld counts the rows that an order covers and that hold content, and
-	// their readable bytes; it stops at atMost rows (1 or more, else ErrInvalid).
+	// CountHeld counts the rows that an order covers, lifted or not, and that hold
+	// content (those that Due could return, but for expired ones), and their readable
+	// bytes; it stops at atMost rows (1 or more, else ErrInvalid). An order that is
+	// unknown or another tenant's is ErrNotFound.
 	CountHeld(ctx context.Context, tenant, id string, atMost int64) (rows, bytes int64, err error)
 }
 
@@ -77,14 +80,16 @@ func (k OrderKind) String() string {
 type Order struct {
 	ID        string // made by the caller, unique for ever
 	Kind      OrderKind
-	Scope     Scope  // whole, refs and subjects too
+	Scope     Scope  // whole, refs and subjects too; both in byte order, each once
 	ErasureID string // of a closing, and of the suppression that it became
 	// Free text, of this row alone.
 	Matter, Reason, Owner string
 	// Purposes for which a person may read what a restriction covers.
-	Purposes  []string
-	ReviewAt  time.Time // zero: none; nothing happens then
-	ExpiresAt time.Time // of a suppression; zero: never. No other order expires.
+	Purposes []string
+	ReviewAt time.Time // zero: none; nothing happens then
+	// ExpiresAt is of a suppression; zero: never. No other order expires. One that did
+	// is not lifted by it.
+	ExpiresAt time.Time
 	PlacedAt  time.Time
 	PlacedBy  string    // token id
 	LiftedAt  time.Time // zero: open

@@ -17,7 +17,8 @@ import (
 type Policies interface {
 	// SetPolicy adds a version to the policy of a class; the ledger gives its
 	// number. What Policy.Check refuses is ErrInvalid, an unknown tenant is
-	// ErrNotFound, a fenced one ErrTenantErased.
+	// ErrNotFound, a fenced one ErrTenantErased. The tenant's deferred erasures become
+	// due at p.At, unless they are due before.
 	SetPolicy(ctx context.Context, p Policy, e Entry) error
 	// Classes returns the classes of a tenant with name > after in byte order:
 	// those that have a policy and those that were ever put, with the versions of

@@ -88,11 +88,11 @@ type Blob struct {
 	// none yet.
 	ExpiresAt time.Time
 	// Closed says that an open order closes this row, or its whole execution or
-	// tenant, and why; a closing comes before a restriction. Lookup and LookupRepeats
-	// and what tells of single rows set it.
+	// tenant, and why; a closing comes before a restriction. All that tells of single
+	// rows sets it. In an execution that is erased or has no row it is not told.
 	Closed CloseReason
-	// Held says that an open hold covers a row that is past its maximum; of others it
-	// is not told.
+	// Held says that an open hold covers a row that is past its maximum by the ledger's
+	// clock; of others it is not told, and neither where Closed is not.
 	Held bool
 }
 
@@ -114,12 +114,12 @@ type View struct {
 //
 // Commit checks, in this order, and inserts nothing on an error:
 // an erased execution is ErrErased; a fenced tenant ErrTenantErased; an execution
-// that is closed, or a class or subject of the capture (a class as of At), ErrClosed
-// or ErrRestricted; a suppressed subject ErrSuppressed; an unknown tenant is ErrNotFound; a new execution whose key is wrapped by a
+// that is closed, or a class, ref or subject of the capture (a class as of At), ErrClosed
+// or ErrRestricted; a suppressed subject (as of At) ErrSuppressed; an unknown tenant is ErrNotFound; a new execution whose key is wrapped by a
 // version older than the tenant's minimum is ErrConflict; an execution that has
 // another key than Key is *KeyConflict; a blob whose repeat tag has an erased row
 // is ErrBlobErased (*RefsError with the refs of those rows); a repeat tag whose live
-// row is closed is ErrClosed or ErrRestricted; a ref in use is ErrConflict, and so is a part that names a row that is not live any more.
+// row, or a part whose live row, is closed is ErrClosed or ErrRestricted; a ref in use is ErrConflict, and so is a part that names a row that is not live any more.
 // A blob whose repeat tag has a live row that has not expired at At is not
 // inserted: that row is the answer. If that row has expired it becomes
 // superseded and the blob is inserted. Subjects are added to every row that the

@@ -12,14 +12,15 @@ import (
 type verdict uint8
 
 const (
-	null         verdict = iota // never stored, not yours, outside the audience
-	live                        // the bytes, if they prove themselves
-	nullErased                  // the execution or the blob was erased
-	nullExpired                 // past its maximum by the ledger's clock
-	nullClosed                  // the execution is closed, reversibly
-	nullLost                    // an operator accepted the loss
-	nullOutsider                // the asker is outside the audience
-	missing                     // an error until an operator accepts the loss
+	null           verdict = iota // never stored, not yours, outside the audience
+	live                          // the bytes, if they prove themselves
+	nullErased                    // the execution or the blob was erased
+	nullExpired                   // past its maximum by the ledger's clock
+	nullClosed                    // closed, reversibly, by an erasure
+	nullRestricted                // closed by a restriction
+	nullLost                      // an operator accepted the loss
+	nullOutsider                  // the asker is outside the audience
+	missing                       // an error until an operator accepts the loss
 )
 
 // isNull reports whether a runtime is told null.
@@ -29,18 +30,39 @@ func (v verdict) isNull() bool { return v != live && v != missing }
 // is a pure function of one answer of the ledger; asker is nil for a reader
 // whom the audience does not bind.
 //
-// The order matters: a fence beats all; a loss that nobody accepted is an error
-// before anything that would make it a null by accident, except what the fence
-// or the closing of the whole execution decided.
+// The order matters: a fence beats all, then what an order closes; a loss that nobody
+// accepted is an error before anything that would make it a null by accident, except
+// what the fence or an order decided.
 func decide(v ledger.View, b *ledger.Blob, asker *asker) verdict {
-	if x := v.Execution; x != nil {
-		switch x.State {
-		case ledger.ExecutionErased:
-			return nullErased
-		case ledger.ExecutionClosed:
-			return nullClosed
-		}
+	if v.Execution != nil && v.Execution.State == ledger.ExecutionErased {
+		return nullErased
 	}
+	switch closedBy(v, b) {
+	case ledger.ClosedRestricted:
+		return nullRestricted
+	case ledger.ClosedErasure:
+		return nullClosed
+	}
+	return decideOpen(v, b, asker)
+}
+
+// closedBy says why a ref is closed; 0: it is not. A row knows of what closes its
+// whole execution too, and of what is stronger than that.
+func closedBy(v ledger.View, b *ledger.Blob) ledger.CloseReason {
+	if b != nil && b.Closed != 0 {
+		return b.Closed
+	}
+	switch x := v.Execution; {
+	case x == nil || x.State != ledger.ExecutionClosed:
+		return 0
+	case x.CloseReason == ledger.ClosedRestricted:
+		return ledger.ClosedRestricted
+	}
+	return ledger.ClosedErasure
+}
+
+// decideOpen is decide for what no order closes, or for a reader whom it lets through.
+func decideOpen(v ledger.View, b *ledger.Blob, asker *asker) verdict {
 	if b == nil {
 		if v.Recovery != ledger.RecoveryNone {
 			return missing // the ledger forgot puts and cannot say which
@@ -54,7 +76,12 @@ func decide(v ledger.View, b *ledger.Blob, asker *asker) verdict {
 		return nullLost
 	case ledger.BlobMissing:
 		return missing
-	case ledger.BlobSuperseded, ledger.BlobExpired:
+	case ledger.BlobSuperseded:
+		if asker == nil && b.Held {
+			return live // what a hold keeps past its maximum an auditor may read
+		}
+		return nullExpired
+	case ledger.BlobExpired:
 		return nullExpired
 	case ledger.BlobCollected:
 		return null
@@ -63,7 +90,7 @@ func decide(v ledger.View, b *ledger.Blob, asker *asker) verdict {
 		return missing // a state that this version does not know
 	}
 	switch {
-	case b.Expired(v.Now):
+	case b.Expired(v.Now) && (asker != nil || !b.Held):
 		return nullExpired
 	case asker != nil && !asker.mayRead(b.Audience):
 		return nullOutsider

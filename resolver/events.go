@@ -50,7 +50,9 @@ func (s *reading) addEvent(ctx context.Context, steps map[string]map[blobd.Ref]b
 	}
 	view = fenced(s.tenant, view)
 	row := view.Blobs[0]
-	out.Status = status(decide(view, row, nil))
+	if out.Status, err = s.status(ctx, view, row); err != nil {
+		return err
+	}
 	if out.Status != StatusOK {
 		s.add(out, nil)
 		return nil

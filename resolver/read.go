@@ -153,6 +153,8 @@ type reading struct {
 	view   ledger.View
 	rows   []*ledger.Blob // of answer.Parts; nil where nothing is to be opened
 	answer ReadAnswer
+	// restrictions are the tenant's open ones; nil: not asked for yet.
+	restrictions []restriction
 }
 
 // gather selects parts, from the caller's log or from our own records, with the
@@ -205,8 +207,11 @@ func (s *reading) fromRecords(ctx context.Context) error {
 		for _, p := range page {
 			after = p.Seq
 			highest[p.StepID] = max(highest[p.StepID], p.Attempt)
-			if p.Status == ledger.PartKept || p.Status == ledger.PartRedacted {
-				s.addRecord(p)
+			if p.Status != ledger.PartKept && p.Status != ledger.PartRedacted {
+				continue
+			}
+			if err := s.addRecord(ctx, p); err != nil {
+				return err
 			}
 		}
 		if len(page) < recordPage {
@@ -238,7 +243,11 @@ func (s *reading) addMissing(ctx context.Context) error {
 			after = b.Position
 			if b.Blob.State == ledger.BlobMissing {
 				ref := b.Ref
-				s.add(ReadPart{Status: status(decide(s.view, &b.Blob, nil)), Kind: blobd.KindText, Ref: &ref}, nil)
+				told, err := s.status(ctx, s.view, &b.Blob)
+				if err != nil {
+					return err
+				}
+				s.add(ReadPart{Status: told, Kind: blobd.KindText, Ref: &ref}, nil)
 			}
 		}
 		if len(page) < recordPage {
@@ -247,24 +256,41 @@ func (s *reading) addMissing(ctx context.Context) error {
 	}
 }
 
-func (s *reading) addRecord(p ledger.RecordedPart) {
+func (s *reading) addRecord(ctx context.Context, p ledger.RecordedPart) (err error) {
 	out := ReadPart{
 		StepID: p.StepID, Attempt: p.Attempt, Index: p.Index, Kind: p.Kind, Provider: p.Provider, Model: p.Model,
 		Status: StatusRedacted,
 	}
 	if p.Status == ledger.PartRedacted {
 		s.add(out, nil)
-		return
+		return nil
 	}
 	ref := p.Ref
 	out.Ref = &ref
-	out.Status = status(decide(s.view, p.Blob, nil))
+	if out.Status, err = s.status(ctx, s.view, p.Blob); err != nil {
+		return err
+	}
 	if out.Status != StatusOK {
 		s.add(out, nil)
-		return
+		return nil
 	}
 	out.Size = &p.Blob.Size
 	s.add(out, p.Blob)
+	return nil
+}
+
+// status says what the ledger alone decides of a row for this reader: what is
+// restricted is shown for a purpose that every restriction on it names.
+func (s *reading) status(ctx context.Context, view ledger.View, row *ledger.Blob) (Status, error) {
+	v := decide(view, row, nil)
+	if v != nullRestricted {
+		return status(v), nil
+	}
+	allowed, err := s.permitted(ctx, row)
+	if err != nil || !allowed {
+		return StatusRestricted, err
+	}
+	return status(decideOpen(view, row, nil)), nil
 }
 
 func (s *reading) markSuperseded(highest map[string]int64) {
@@ -287,7 +313,7 @@ func status(v verdict) Status {
 		return StatusErased
 	case nullExpired:
 		return StatusExpired
-	case nullClosed:
+	case nullClosed, nullRestricted:
 		return StatusRestricted
 	case nullLost:
 		return StatusLost
@@ -363,8 +389,8 @@ func (s *reading) again(ctx context.Context, row *ledger.Blob, was Status) (text
 		return text, meta, "", err
 	}
 	fresh := view.Blobs[0]
-	if now := status(decide(view, fresh, nil)); now != StatusOK {
-		return text, meta, now, nil
+	if now, err := s.status(ctx, view, fresh); err != nil || now != StatusOK {
+		return text, meta, now, err
 	}
 	if view.Execution.Key == nil || s.view.Execution.Key == nil ||
 		view.Execution.Key.ID == s.view.Execution.Key.ID && bytes.Equal(fresh.WrappedKey, row.WrappedKey) {

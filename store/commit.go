@@ -183,11 +183,16 @@ func (d *draft) repeats(known bool) [][32]byte {
 }
 
 // judge applies the table "States and answers" to what the ledger said: erased
-// before closed, and what is live and not expired is the answer.
+// before closed, and what is live and not expired is the answer. A live row that an
+// order closes refuses the put though its execution is open.
 func (d *draft) judge(view ledger.View) error {
 	x := view.Execution
 	if x != nil && x.State == ledger.ExecutionErased {
 		return blobd.ErrErased
+	}
+	var closed ledger.CloseReason
+	if x != nil && x.State == ledger.ExecutionClosed {
+		closed = x.CloseReason
 	}
 	for i, t := range d.texts {
 		t.row, t.erased = nil, false
@@ -197,6 +202,8 @@ func (d *draft) judge(view ledger.View) error {
 		switch b := view.Blobs[i]; {
 		case b.State == ledger.BlobErased:
 			t.erased = true
+		case b.State == ledger.BlobLive && b.Closed != 0:
+			closed = stronger(closed, b.Closed)
 		case b.State == ledger.BlobLive && !b.Expired(view.Now):
 			t.row = b
 		}
@@ -204,13 +211,21 @@ func (d *draft) judge(view ledger.View) error {
 			return &blobd.RefsError{Refs: []blobd.Ref{view.Blobs[i].Ref}, Err: blobd.ErrBlobErased}
 		}
 	}
-	switch {
-	case x == nil || x.State == ledger.ExecutionOpen:
+	switch closed {
+	case 0:
 		return nil
-	case x.CloseReason == ledger.ClosedRestricted:
+	case ledger.ClosedRestricted:
 		return blobd.ErrRestricted
 	}
 	return blobd.ErrClosed
+}
+
+// stronger is the reason of two that is told: a closing before a restriction.
+func stronger(a, b ledger.CloseReason) ledger.CloseReason {
+	if a == 0 || a == ledger.ClosedRestricted && b == ledger.ClosedErasure {
+		return b
+	}
+	return a
 }
 
 // storeObjects makes every text of the draft durable in the store: new ones are

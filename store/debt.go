@@ -72,7 +72,7 @@ func (s *Store) ListDebt(ctx context.Context, tenant string, after DebtCursor, l
 	return all, nil, nil
 }
 
-// errEnough ends a walk early. It never leaves this file.
+// errEnough ends a walk early. It never leaves who walks.
 var errEnough = errors.New("enough")
 
 // CountDebt counts what of a tenant is past its maximum and still there, by reason.

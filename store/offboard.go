@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/blobd/blobd"
-	"github.com/blobd/blobd/evidence"
 	"github.com/blobd/blobd/ledger"
 )
 
@@ -25,20 +24,6 @@ import (
 
 // dropBatch is how many executions' keys one step drops.
 const dropBatch = 500
-
-// tenantScope is the scope of a whole tenant, from its row as it is now.
-func (s *Store) tenantScope(ctx context.Context, r EraseRequest) (ledger.Tenant, ledger.Scope, error) {
-	scope := ledger.Scope{Tenant: r.Tenant, ExecutionID: r.ExecutionID, Refs: r.Refs, WholeTenant: true}
-	if err := scope.Check(); err != nil {
-		return ledger.Tenant{}, scope, err
-	}
-	t, err := s.RefreshTenant(ctx, r.Tenant)
-	if err != nil {
-		return t, scope, err
-	}
-	scope.Tag, err = s.tagOfTenant(ctx, t)
-	return t, scope, err
-}
 
 // TenantTag returns what names a tenant in object names.
 func (s *Store) TenantTag(ctx context.Context, tenant string) (blobd.ExecutionTag, error) {
@@ -120,13 +105,6 @@ func (s *Store) unlessOffboarded(ctx context.Context, tenant string, err error) 
 		return blobd.ErrTenantErased
 	}
 	return err
-}
-
-func (s *Store) fenceEntry(t ledger.Tenant, scope ledger.Scope, at time.Time, id, actor string) (ledger.Entry, error) {
-	if scope.WholeTenant {
-		return s.scribe(t).Offboarding(at, evidence.StepFenced, id, actor, ledger.Progress{})
-	}
-	return s.scribe(t).Erasure(at, evidence.StepFenced, id, scope.Tag, scope.Refs, actor, ledger.Progress{})
 }
 
 // kekDestroyedAt is when an off-boarded tenant's KEK was destroyed; zero: not yet,

@@ -19,9 +19,9 @@ func TestATenantIsOffboarded(t *testing.T) {
 			t.Fatalf("before: %q, %v, %v", text, null, err)
 		}
 	}
-	plan, err := n.store.PlanErasure(t.Context(), store.EraseRequest{Tenant: leaver, WholeTenant: true})
-	if want := (ledger.Plan{Executions: 3, Blobs: 6, Bytes: 33}); err != nil || plan != want {
-		t.Errorf("plan %+v, %v, want %+v", plan, err, want)
+	preview, err := n.store.PreviewErasure(t.Context(), store.EraseRequest{Tenant: leaver, WholeTenant: true})
+	if want := (ledger.Plan{Executions: 3, Blobs: 6, Bytes: 33}); err != nil || preview.Plan != want {
+		t.Errorf("plan %+v, %v, want %+v", preview.Plan, err, want)
 	}
 
 	e := n.mustOffboard(t)
@@ -46,7 +46,7 @@ func TestATenantIsOffboarded(t *testing.T) {
 
 	es := n.finishOffboarding(t)
 	got := es[0]
-	if got.ID != e.ID || got.Plan != plan || got.Progress.KeysDestroyed != 6 || got.Progress.ObjectsDeleted != 6 || got.Progress.KEKDestroyedAt.IsZero() {
+	if got.ID != e.ID || got.Plan != preview.Plan || got.Progress.KeysDestroyed != 6 || got.Progress.ObjectsDeleted != 6 || got.Progress.KEKDestroyedAt.IsZero() {
 		t.Errorf("the erasure ended as %+v", got)
 	}
 	h, err := n.store.Horizon(t.Context(), got)

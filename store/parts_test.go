@@ -248,7 +248,7 @@ func (n *node) openErasures(t testing.TB) int {
 	}
 	open := 0
 	for _, e := range all {
-		if e.State != ledger.ErasureErased {
+		if !e.State.Ended() {
 			open++
 		}
 	}

@@ -55,8 +55,17 @@ func (s *scene) removeObject(t *testing.T) {
 
 func (s *scene) close(t *testing.T, why ledger.CloseReason) {
 	t.Helper()
-	e := ledger.Entry{Tenant: tenant, Kind: ledger.EntryClose, At: s.clock.Now(), Body: []byte(`{}`)}
-	if _, err := s.parts.ledger.CloseExecution(t.Context(), s.tag(t, s.execution), why, s.clock.Now(), e); err != nil {
+	now := s.clock.Now()
+	scope := ledger.Scope{Tenant: tenant, Tag: s.tag(t, s.execution), ExecutionID: s.execution}
+	var err error
+	if why == ledger.ClosedRestricted {
+		o := ledger.Order{ID: "restriction", Kind: ledger.OrderRestriction, Scope: scope, PlacedAt: now}
+		_, _, err = s.parts.ledger.PlaceOrder(t.Context(), o, ledger.Entry{Tenant: tenant, Kind: ledger.EntryOrder, At: now, Body: []byte(`{}`)})
+	} else {
+		grace := now.Add(time.Hour)
+		_, _, err = s.parts.ledger.Fence(t.Context(), ledger.Fence{ID: "in-grace", Scope: scope, At: now, RunAt: grace, GraceUntil: grace})
+	}
+	if err != nil {
 		t.Fatal(err)
 	}
 }
@@ -140,6 +149,99 @@ func statesAndAnswers() []answers {
 			state: "closed: grace or deferred", make: func(t *testing.T, s *scene) { s.close(t, ledger.ClosedErasure) },
 			resolve: isNull, read: resolver.StatusRestricted, records: resolver.StatusRestricted,
 			put: blobd.ErrClosed, capture: blobd.ErrClosed, besideNull: true,
+		},
+		{
+			state: "refs restricted",
+			make: func(t *testing.T, s *scene) {
+				if _, err := s.store.Restrict(t.Context(), store.OrderRequest{Tenant: tenant, ExecutionID: s.execution, Refs: []blobd.Ref{s.ref}}); err != nil {
+					t.Fatal(err)
+				}
+			},
+			resolve: isNull, read: resolver.StatusRestricted, records: resolver.StatusRestricted,
+			put: blobd.ErrRestricted, capture: blobd.ErrRestricted,
+		},
+		{
+			state: "refs closed: grace",
+			make: func(t *testing.T, s *scene) {
+				s.mustEraseBy(t, func(r *store.EraseRequest) {
+					r.ExecutionID, r.Refs, r.Grace = s.execution, []blobd.Ref{s.ref}, time.Hour
+				})
+			},
+			resolve: isNull, read: resolver.StatusRestricted, records: resolver.StatusRestricted,
+			put: blobd.ErrClosed, capture: blobd.ErrClosed,
+		},
+		{
+			state: "restricted, and refs closed: the closing is told",
+			make: func(t *testing.T, s *scene) {
+				s.close(t, ledger.ClosedRestricted)
+				s.mustEraseBy(t, func(r *store.EraseRequest) {
+					r.ExecutionID, r.Refs, r.Grace = s.execution, []blobd.Ref{s.ref}, time.Hour
+				})
+			},
+			resolve: isNull, read: resolver.StatusRestricted, records: resolver.StatusRestricted,
+			put: blobd.ErrClosed, capture: blobd.ErrClosed, besideNull: true,
+		},
+		{
+			state: "class closed: grace",
+			make: func(t *testing.T, s *scene) {
+				s.mustEraseBy(t, func(r *store.EraseRequest) { r.Class, r.Grace = reason, time.Hour })
+			},
+			resolve: isNull, read: resolver.StatusRestricted, records: resolver.StatusRestricted,
+			put: blobd.ErrClosed, capture: blobd.ErrClosed, besideNull: true,
+		},
+		{
+			state: "tenant closed: grace",
+			make: func(t *testing.T, s *scene) {
+				s.mustEraseBy(t, func(r *store.EraseRequest) { r.WholeTenant, r.Grace = true, time.Hour })
+			},
+			resolve: isNull, read: resolver.StatusRestricted, records: resolver.StatusRestricted,
+			put: blobd.ErrClosed, capture: blobd.ErrClosed, besideNull: true,
+		},
+		{
+			state: "erased, but for what is held",
+			make: func(t *testing.T, s *scene) {
+				s.mustHold(t, func(r *store.OrderRequest) { r.ExecutionID, r.Refs = s.execution, []blobd.Ref{s.ref} })
+				s.mustErase(t, s.execution)
+				s.work(t)
+			},
+			resolve: isNull, read: resolver.StatusRestricted, records: resolver.StatusRestricted,
+			put: blobd.ErrClosed, capture: blobd.ErrClosed, besideNull: true,
+		},
+		{
+			state: "erased beside what is held",
+			make: func(t *testing.T, s *scene) {
+				s.mustHold(t, func(r *store.OrderRequest) { r.ExecutionID, r.Refs = s.execution, []blobd.Ref{s.beside.Ref} })
+				s.mustErase(t, s.execution)
+				s.work(t)
+			},
+			resolve: isNull, read: resolver.StatusRestricted, records: resolver.StatusRestricted,
+			put: blobd.ErrBlobErased, capture: blobd.ErrClosed, besideNull: true,
+		},
+		{
+			state: "cancelled in its grace",
+			make: func(t *testing.T, s *scene) {
+				e := s.mustEraseBy(t, func(r *store.EraseRequest) { r.ExecutionID, r.Grace = s.execution, time.Hour })
+				if _, err := s.store.Cancel(t.Context(), tenant, e.ID, "dpo", "a mistake"); err != nil {
+					t.Fatal(err)
+				}
+			},
+			resolve: isText, read: resolver.StatusOK, records: resolver.StatusOK, put: sameRef, capture: sameRef,
+		},
+		{
+			state: "held, not past its maximum", make: func(t *testing.T, s *scene) {
+				s.mustHold(t, func(r *store.OrderRequest) { r.ExecutionID = s.execution })
+			},
+			resolve: isText, read: resolver.StatusOK, records: resolver.StatusOK, put: sameRef, capture: sameRef,
+		},
+		{
+			state: "held, past its maximum, swept",
+			make: func(t *testing.T, s *scene) {
+				s.mustHold(t, func(r *store.OrderRequest) { r.ExecutionID = s.execution })
+				s.setMaximum(t, time.Hour)
+				s.clock.advance(time.Hour)
+				s.sweep(t)
+			},
+			resolve: isNull, read: resolver.StatusOK, records: resolver.StatusOK, put: newRef, capture: newRef, besideNull: true,
 		},
 		{
 			state: "blob erased in a living execution, job open", make: func(t *testing.T, s *scene) { s.mustErase(t, s.execution, s.ref) },

@@ -27,6 +27,7 @@ import (
 	"github.com/blobd/blobd/evidence"
 	"github.com/blobd/blobd/keys"
 	"github.com/blobd/blobd/ledger"
+	"github.com/blobd/blobd/retention/clock"
 )
 
 // DependencyTimeout bounds the wait for any dependency within one call.
@@ -36,8 +37,8 @@ const DependencyTimeout = 10 * time.Second
 // land.
 const DefaultPutMargin = 30 * time.Second
 
-// Config is what a Store is made of. All fields but CacheBytes and Residuals are
-// required.
+// Config is what a Store is made of. All fields but CacheBytes, Residuals and
+// Calendars are required.
 type Config struct {
 	Ledger    ledger.Ledger
 	Objects   backends.Store
@@ -52,6 +53,8 @@ type Config struct {
 	// Residuals names what the object store is known to keep from an erasure;
 	// every erasure and its certificate name it too.
 	Residuals []string
+	// Calendars has the holidays that move due dates, by regime; nil: none.
+	Calendars clock.Calendars
 	Log       *slog.Logger
 }
 

@@ -70,18 +70,48 @@ type CapturedPart struct {
 	Stored Stored // when Status is ledger.PartKept
 }
 
-// EraseRequest asks to erase an execution, refs within one, or the whole tenant,
-// which is off-boarded by it.
+// EraseRequest asks to erase a scope of one form: an execution, refs within one,
+// what is tagged with a person, a class up to a date, or the whole tenant, which is
+// off-boarded by it.
 type EraseRequest struct {
 	Tenant      string
 	ExecutionID string
 	Refs        []blobd.Ref // empty: the whole execution
-	WholeTenant bool        // without ExecutionID and Refs
-	Actor       string      // token id
+	// Subjects are a person's identifiers, in clear; what is tagged with any of them.
+	Subjects []string
+	Class    string
+	// CapturedBefore, of a class, is not included; zero: without an end.
+	CapturedBefore time.Time
+	WholeTenant    bool
+	// Grace is how long the scope is only closed, so that the erasure can be
+	// cancelled; 0: none.
+	Grace time.Duration
+	// Strict refuses, as ErrHeld, where something in scope is protected.
+	Strict      bool
+	Actor       string // token id
 	Reason      string
 	LegalBasis  string
 	Regime      string
 	ExternalRef string
 	ReceivedAt  time.Time // zero: now
 	DueAt       time.Time
+}
+
+// OrderRequest asks for a hold, a restriction or a suppression over a scope of one
+// form, as in EraseRequest. A suppression is of subjects.
+type OrderRequest struct {
+	Tenant         string
+	ExecutionID    string
+	Refs           []blobd.Ref
+	Subjects       []string
+	Class          string
+	CapturedBefore time.Time
+	WholeTenant    bool
+	Actor          string // token id
+	// Free text, of the order's row alone.
+	Matter, Reason, Owner string
+	// Purposes for which a person may read what a restriction covers.
+	Purposes  []string
+	ReviewAt  time.Time // zero: none
+	ExpiresAt time.Time // of a suppression; zero: never
 }

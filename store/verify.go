@@ -63,7 +63,7 @@ const verifyPage = 256
 // for its row. It is the judge of the crash tests: run it while nothing writes.
 // An error means that it could not look; what it found is in the report.
 func (s *Store) Verify(ctx context.Context, o VerifyOptions) (Report, error) {
-	v := &verifier{Store: s, options: o, erasing: make(map[blobd.ExecutionTag]bool)}
+	v := &verifier{Store: s, options: o, erasing: make(map[blobd.ExecutionTag]bool), dropped: make(map[ledger.Position]bool)}
 	if err := v.openErasures(ctx); err != nil {
 		return v.report, fmt.Errorf("verify: %w", err)
 	}
@@ -82,6 +82,7 @@ type verifier struct {
 	report  Report
 	looked  int64
 	erasing map[blobd.ExecutionTag]bool // an erasure in it still runs; a tenant by its tag
+	dropped map[ledger.Position]bool    // an erasure that only closed its scope still runs
 }
 
 // openErasures learns where objects may still be on their way out.
@@ -104,17 +105,32 @@ func (v *verifier) openErasures(ctx context.Context) error {
 }
 
 func (v *verifier) openErasuresOf(ctx context.Context, tenant string) error {
-	q := ledger.ErasureQuery{Tenant: tenant, State: ledger.ErasureRunning, Limit: listPage}
-	for {
-		page, err := v.Ledger.ListErasures(ctx, q)
+	for _, state := range []ledger.ErasureState{ledger.ErasureRunning, ledger.ErasureDeferred} {
+		err := v.eachErasure(ctx, tenant, state, func(e *ledger.Erasure) error {
+			if e.Closing {
+				return v.openRows(ctx, e.ID)
+			}
+			v.erasing[e.Scope.Tag] = true
+			return nil
+		})
 		if err != nil {
 			return err
 		}
-		for _, e := range page {
-			v.erasing[e.Scope.Tag] = true
-			q.Before = ledger.ErasureCursor{FencedAt: e.FencedAt, ID: e.ID}
+	}
+	return nil
+}
+
+// openRows learns which rows an erasure dropped whose objects may still be there.
+func (v *verifier) openRows(ctx context.Context, erasure string) error {
+	for after := (ledger.Position{}); ; {
+		page, err := v.Ledger.DroppedRows(ctx, erasure, after, verifyPage)
+		if err != nil {
+			return err
 		}
-		if len(page) < listPage {
+		for _, at := range page {
+			v.dropped[at], after = true, at
+		}
+		if len(page) < verifyPage {
 			return nil
 		}
 	}
@@ -217,7 +233,7 @@ func (v *verifier) object(ctx context.Context, o backends.Object, name backends.
 	case row.State == ledger.BlobCollected:
 		v.report.Orphans++
 		return v.remove(ctx, o)
-	case row.State == ledger.BlobErased && !v.erasing[p.Tag] && !v.erasingTenant(name.TenantTag), // its erasure says erased
+	case row.State == ledger.BlobErased && !v.dropped[p] && !v.erasing[p.Tag] && !v.erasingTenant(name.TenantTag), // its erasure says erased
 		row.State == ledger.BlobExpired && row.Class == "": // and so does its sweep
 		v.fault(p, ProblemLeftover)
 	}

@@ -87,6 +87,7 @@ const ResolutionCorrupt = "corrupt"
 const (
 	TypeProblem = "application/problem+json"
 	TypeJSON    = "application/json"
+	TypeCSV     = "text/csv"
 )
 
 // Limits of the contract that do not depend on the configuration.

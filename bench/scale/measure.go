@@ -14,6 +14,7 @@ import (
 
 	"github.com/blobd/blobd"
 	"github.com/blobd/blobd/bench/target"
+	"github.com/blobd/blobd/evidence"
 	"github.com/blobd/blobd/ledger"
 )
 
@@ -38,11 +39,12 @@ type Bounds struct {
 }
 
 // operation is one act on a ledger of so many executions. Reads and puts go to
-// the older half, erasures to the younger, from its end.
+// the older half, sweeps to the beginning of the younger, erasures to its end.
 type operation struct {
-	name string
-	max  int // acts; 0: none
-	act  func(ctx context.Context, r *rand.Rand, k int) error
+	name  string
+	max   int  // acts; 0: none
+	alone bool // by one client
+	act   func(ctx context.Context, r *rand.Rand, k int) error
 }
 
 // batchParts is how many refs a batch resolve names.
@@ -52,30 +54,30 @@ const batchParts = 64
 const perRound = 10_000_000
 
 // operations lists what is measured, in this order. Each round on a ledger
-// erases other executions. The due listing of a retention sweep belongs behind
-// "claim a due job", once the ledger has it.
+// erases other executions, and sweeps other rows.
 func operations(l ledger.Ledger, executions, fences, round int) []operation {
 	older := func(r *rand.Rand) int { return r.IntN(executions / 2) }
+	w := &sweeper{ledger: l, executions: executions, round: round}
 	return []operation{
-		{"resolve one", 0, func(ctx context.Context, r *rand.Rand, _ int) error {
+		{name: "resolve one", act: func(ctx context.Context, r *rand.Rand, _ int) error {
 			return lookup(ctx, l, older(r), r.IntN(BlobsPerExecution), 1)
 		}},
-		{"resolve batch of 64", 0, func(ctx context.Context, r *rand.Rand, _ int) error {
+		{name: "resolve batch of 64", act: func(ctx context.Context, r *rand.Rand, _ int) error {
 			return lookup(ctx, l, older(r), 0, batchParts)
 		}},
-		{"put, known execution", 0, func(ctx context.Context, r *rand.Rand, k int) error {
+		{name: "put, known execution", act: func(ctx context.Context, r *rand.Rand, k int) error {
 			return put(ctx, l, older(r), BlobsPerExecution+round*perRound+k)
 		}},
-		{"put, new execution", 0, func(ctx context.Context, _ *rand.Rand, k int) error {
+		{name: "put, new execution", act: func(ctx context.Context, _ *rand.Rand, k int) error {
 			return put(ctx, l, executions+round*perRound+k, 0)
 		}},
-		{"list 100 executions", 0, func(ctx context.Context, r *rand.Rand, _ int) error {
+		{name: "list 100 executions", act: func(ctx context.Context, r *rand.Rand, _ int) error {
 			return listExecutions(ctx, l, older(r))
 		}},
-		{"erase an execution", fences, func(ctx context.Context, _ *rand.Rand, k int) error {
+		{name: "erase an execution", max: fences, act: func(ctx context.Context, _ *rand.Rand, k int) error {
 			return fence(ctx, l, executions-1-round*fences-k)
 		}},
-		{"claim a due job", fences, func(ctx context.Context, _ *rand.Rand, k int) error {
+		{name: "claim a due job", max: fences, act: func(ctx context.Context, _ *rand.Rand, k int) error {
 			at := time.Now()
 			_, err := l.Claim(ctx, "scale", at, at.Add(time.Hour))
 			if errors.Is(err, blobd.ErrNotFound) && k > 0 {
@@ -83,6 +85,8 @@ func operations(l ledger.Ledger, executions, fences, round int) []operation {
 			}
 			return err
 		}},
+		{name: "list 256 due rows", act: func(ctx context.Context, r *rand.Rand, _ int) error { return listDue(ctx, l, older(r)) }},
+		{name: "sweep 1,000 rows", max: sweepsMost(executions), alone: true, act: func(ctx context.Context, _ *rand.Rand, k int) error { return w.batch(ctx, k) }},
 	}
 }
 
@@ -142,12 +146,13 @@ func listExecutions(ctx context.Context, l ledger.Ledger, i int) error {
 func fence(ctx context.Context, l ledger.Ledger, i int) error {
 	at := time.Now()
 	id := fmt.Sprintf("erasure-of-%d", i)
-	entry, err := scribe().Erasure(at, "fenced", id, Tag(i), nil, "token-of-the-officer", ledger.Progress{})
+	scope := ledger.Scope{Tenant: tenant, Tag: Tag(i), ExecutionID: executionID(i)}
+	entry, err := scribe().Erasure(at, scope, evidence.ErasureStep{Step: evidence.StepFenced, Erasure: id}, "token-of-the-officer")
 	if err != nil {
 		return err
 	}
 	e, _, err := l.Fence(ctx, ledger.Fence{
-		ID: id, Scope: ledger.Scope{Tenant: tenant, Tag: Tag(i), ExecutionID: executionID(i)},
+		ID: id, Scope: scope,
 		RequestedBy: "token-of-the-officer", Reason: "asked for", At: at, RunAt: at, Entries: []ledger.Entry{entry},
 	})
 	if err != nil {
@@ -166,7 +171,7 @@ func fence(ctx context.Context, l ledger.Ledger, i int) error {
 // Measure measures every operation on a filled ledger of so many executions,
 // with each of the settings in a round of its own.
 func Measure(ctx context.Context, e Engine, executions int, settings []string, b Bounds) (all []Figures, err error) {
-	fences := min(b.Acts, executions/2/len(settings))
+	fences := min(b.Acts, executions/4/len(settings))
 	for round, s := range settings {
 		l, err := e.Open(ctx, s)
 		if err != nil {
@@ -199,7 +204,11 @@ func measure(ctx context.Context, e Engine, o operation, b Bounds) (f Figures, e
 	began := time.Now()
 	end := began.Add(b.Time)
 	g, ctx := errgroup.WithContext(ctx)
-	for c := range b.Clients {
+	clients := b.Clients
+	if o.alone {
+		clients = 1
+	}
+	for c := range clients {
 		g.Go(func() error {
 			r := rand.New(rand.NewPCG(1, uint64(c)))
 			var mine []time.Duration
@@ -235,7 +244,7 @@ func measure(ctx context.Context, e Engine, o operation, b Bounds) (f Figures, e
 	slices.Sort(times)
 	n := len(times)
 	return Figures{
-		Op: o.name, Clients: b.Clients, Acts: n, PerSecond: float64(n) / took.Seconds(),
+		Op: o.name, Clients: clients, Acts: n, PerSecond: float64(n) / took.Seconds(),
 		P50: times[n/2], P99: times[n*99/100],
 		Own: (after.own - before.own) / time.Duration(n), Server: (after.server - before.server) / time.Duration(n),
 	}, nil

@@ -31,7 +31,34 @@ func Probe(ctx context.Context, l ledger.Ledger, executions int) error {
 	if err := probeListing(ctx, l, executions); err != nil {
 		return err
 	}
+	if err := probeDue(ctx, l, executions); err != nil {
+		return err
+	}
 	return probeLog(ctx, l)
+}
+
+// probeDue wants every row where a sweep looks for it.
+func probeDue(ctx context.Context, l ledger.Ledger, executions int) error {
+	stored, err := l.CountStored(ctx, tenant, 1<<40)
+	if err != nil {
+		return err
+	}
+	if want := int64(executions) * BlobsPerExecution; stored != want {
+		return fmt.Errorf("retention finds %d rows of %d", stored, want)
+	}
+	for k := range probed {
+		i := k * executions / probed
+		captured := start().Add(time.Duration(i) * time.Second)
+		page, err := l.Due(ctx, ledger.DueQuery{Tenant: tenant, Class: class, From: captured, To: captured.Add(time.Second), Limit: 1000})
+		if err != nil {
+			return err
+		}
+		want := min(i+1, BlobsPerExecution) // of those that began in the seconds before
+		if len(page) != want {
+			return fmt.Errorf("at the start of execution %d retention finds %d rows of %d", i, len(page), want)
+		}
+	}
+	return nil
 }
 
 func probeExecution(ctx context.Context, l ledger.Ledger, i int) error {

@@ -126,9 +126,9 @@ func fillAndMeasure(t testing.TB, e Engine, executions int, settings []string, b
 func TestFillAndMeasure(t *testing.T) {
 	for _, name := range []string{"sqlite", "postgres"} {
 		t.Run(name, func(t *testing.T) {
-			const executions = 120
+			const executions = 240
 			r := fillAndMeasure(t, newEngine(t, name), executions, []string{""}, Bounds{Clients: 4, Time: 200 * time.Millisecond, Acts: 20})
-			if len(r.Figures) != 7 {
+			if len(r.Figures) != 9 {
 				t.Errorf("%d operations were measured", len(r.Figures))
 			}
 			for _, f := range r.Figures {

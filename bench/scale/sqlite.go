@@ -36,6 +36,7 @@ func sqliteTables(entries, size, records int64) []*table {
 		{name: "blobs", rows: "ORDER BY n", omit: []string{"n"}, changes: map[string]change{
 			"execution_tag": fixedBytes, "ref": fixedBytes, "repeat": fixedBytes, "created_at": later, "record": numbered(records),
 		}},
+		{name: "due", rows: "ORDER BY blob", changes: map[string]change{"created_at": later, "blob": numbered(BlobsPerExecution)}},
 		{name: "subjects", rows: "ORDER BY ref", changes: map[string]change{"execution_tag": fixedBytes, "ref": fixedBytes, "subject": person}},
 		{name: "evidence", rows: "WHERE kind = 'put' ORDER BY id", changes: map[string]change{"id": numbered(entries), "at": later, "body": entryBody}},
 		{name: "evidence_indexes", rows: "ORDER BY n DESC LIMIT " + strconv.Itoa(BlobsPerExecution), changes: map[string]change{

@@ -6,8 +6,10 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
 
+	"github.com/blobd/blobd/ledger/postgres"
 	"github.com/blobd/blobd/ledger/sqlite"
 	"github.com/blobd/blobd/store"
 )
@@ -17,7 +19,7 @@ type backupCmd struct {
 }
 
 type backupCheckCmd struct {
-	Ledger string `help:"A backup of the ledger's file, taken from a stopped service, to look into. It is copied and not changed." type:"existingfile" placeholder:"FILE"`
+	Ledger string `help:"A backup of the ledger to look into: a file of a stopped service, which is copied and not changed, or the postgres:// URL of a database into which a backup was restored, which is brought up to date with this program." placeholder:"FILE|URL"`
 }
 
 // backupVerdict is what backup check found, as JSON.
@@ -86,9 +88,28 @@ func tenantBackupOf(k store.KeyStatus) tenantBackup {
 	return t
 }
 
-// compare opens a copy of the backup: opening brings a file up to date with this
-// program, and a backup is not changed by looking at it.
+// compare looks into the backup.
 func (b backupCheckCmd) compare(a *app, c *core) (out backupOpens, err error) {
+	if isPostgres(b.Ledger) {
+		old, err := postgres.Open(a.ctx, postgres.Options{URL: b.Ledger})
+		if err != nil {
+			return out, fmt.Errorf("backup: %w", err)
+		}
+		defer func() { err = errors.Join(err, old.Close()) }()
+		r, err := c.store.CompareBackup(a.ctx, old)
+		return backupOpens(r), err
+	}
+	return b.compareFile(a, c)
+}
+
+// isPostgres reports whether a ledger is named by the URL of a database.
+func isPostgres(ledger string) bool {
+	return strings.HasPrefix(ledger, "postgres://") || strings.HasPrefix(ledger, "postgresql://")
+}
+
+// compareFile opens a copy of the backup: opening brings a file up to date with this
+// program, and a backup is not changed by looking at it.
+func (b backupCheckCmd) compareFile(a *app, c *core) (out backupOpens, err error) {
 	dir, err := os.MkdirTemp("", "blobd-backup-")
 	if err != nil {
 		return out, err

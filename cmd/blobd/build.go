@@ -97,7 +97,7 @@ func buildCore(ctx context.Context, cfg config, now func() time.Time, log *slog.
 	}
 	c.store = store.New(store.Config{
 		Ledger: c.ledger, Objects: places[0], Keys: c.keys, Journal: c.journal,
-		Now: now, Random: rand.Reader, PutMargin: cfg.PutMargin, CacheBytes: cfg.CacheBytes, Log: log,
+		Now: now, Random: rand.Reader, PutMargin: cfg.PutMargin, CacheBytes: cfg.CacheBytes, Log: log, Calendars: cfg.Calendars,
 	})
 	return c, nil
 }
@@ -270,13 +270,17 @@ func buildService(c *core, now func() time.Time, log *slog.Logger) (*service, er
 		epochs:   retention.NewEpochs(c.store, c.ledger, hex.EncodeToString(owner), c.config.Epochs, now, log),
 		sweeps:   retention.NewSweeps(c.store, c.ledger, hex.EncodeToString(owner), c.config.Sweeps, now, log),
 	}
+	census := api.NewCensus(c.ledger, api.CensusEvery, now, log)
+	s.workers = append(s.workers, census.Run)
 	evidenceLog := s.keepLog(hex.EncodeToString(owner), now, log)
+	hooks := s.tellWebhooks(hex.EncodeToString(owner), now, log)
 	var err error
 	s.api, err = api.New(api.Config{
 		Evidence:  evidenceLog,
 		Certifier: evidence.Certifier{Log: evidenceLog, Erasures: c.ledger, Horizons: c.horizons(), Version: version()},
 		Store:     waking{c.store, s.erasures, s.sweeps},
-		NextSweep: s.sweeps.Next, Retention: retentionStats(s.sweeps),
+		NextSweep: s.sweeps.Next, Retention: retentionStats(s.sweeps), Census: census.Stats,
+		Webhooks: hooks, WebhookStats: webhookStats(hooks),
 		Resolver: resolver.New(c.store, c.ledger, resolver.Options{
 			MaxBytes: c.config.MaxBatch, Now: now, Random: rand.Reader, Log: log,
 		}),
@@ -288,7 +292,8 @@ func buildService(c *core, now func() time.Time, log *slog.Logger) (*service, er
 	return s, err
 }
 
-// waking is the store, whose erasures and sweeps begin their work at once.
+// waking is the store, whose erasures and sweeps begin their work at once: also
+// those that a decision or the end of a protection lets go on.
 type waking struct {
 	*store.Store
 	erasures *retention.Erasures
@@ -300,4 +305,25 @@ func (w waking) Erase(ctx context.Context, r store.EraseRequest) (ledger.Erasure
 	e, err := w.Store.Erase(ctx, r)
 	w.erasures.Wake()
 	return e, err
+}
+
+// Approve approves, and wakes the runner.
+func (w waking) Approve(ctx context.Context, tenant, id, actor string, planDigest [32]byte) (ledger.Erasure, error) {
+	e, err := w.Store.Approve(ctx, tenant, id, actor, planDigest)
+	w.erasures.Wake()
+	return e, err
+}
+
+// LiftOrder lifts, and wakes the runner for what a hold deferred.
+func (w waking) LiftOrder(ctx context.Context, tenant string, kind ledger.OrderKind, id, actor, reason string) (ledger.Order, error) {
+	o, err := w.Store.LiftOrder(ctx, tenant, kind, id, actor, reason)
+	w.erasures.Wake()
+	return o, err
+}
+
+// SetPolicy sets a policy, and wakes the runner for what a floor deferred.
+func (w waking) SetPolicy(ctx context.Context, p ledger.Policy) (store.PolicyEffect, error) {
+	effect, err := w.Store.SetPolicy(ctx, p)
+	w.erasures.Wake()
+	return effect, err
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/knadh/koanf/v2"
 
 	"github.com/blobd/blobd/retention"
+	"github.com/blobd/blobd/retention/clock"
 )
 
 // config is the effective configuration, checked once.
@@ -38,6 +39,8 @@ type config struct {
 	Sweeps                                  retention.SweepOptions // of sweep.*
 	Epochs                                  retention.EpochOptions // of keys.horizon, keys.rotateCron and keys.rewrapRate
 	PutMargin                               time.Duration
+	Calendars                               clock.Calendars // of the file holidays
+	WebhooksAllowPrivate                    bool            // of webhooks.allowPrivate
 	TokenCache                              time.Duration
 	JournalDir                              string
 	LeaveJournal                            bool // there is no second place any more
@@ -193,7 +196,7 @@ func (c *config) decode() error {
 		errs = append(errs, c.wrong("tls.cert", "and tls.key go together"))
 	}
 	c.LedgerURL = text("ledger.dsn")
-	if c.LedgerURL != "" && !strings.HasPrefix(c.LedgerURL, "postgres://") && !strings.HasPrefix(c.LedgerURL, "postgresql://") {
+	if c.LedgerURL != "" && !isPostgres(c.LedgerURL) {
 		errs = append(errs, c.wrong("ledger.dsn", "wants a URL like postgres://user@host/database, or nothing"))
 	}
 	c.Backend = oneOf("backend.driver", "fs", "s3", "minio", "mem")
@@ -202,6 +205,8 @@ func (c *config) decode() error {
 	errs = append(errs, c.decodeVault()...)
 	errs = append(errs, c.decodeEpochs()...)
 	errs = append(errs, c.decodeSweeps()...)
+	errs = append(errs, c.decodeClocks()...)
+	errs = append(errs, c.decodeWebhooks()...)
 	c.CacheBytes = whole("backend.cache", 0)
 	c.MaxBlob, c.MaxBatch = whole("limits.blob", 1), whole("limits.batch", 1)
 	c.MaxBody, c.MaxInFlight = whole("limits.body", 1), whole("limits.inFlight", 1)

@@ -209,9 +209,13 @@ func (d *demo) foreign() error {
 // first is the execution that the story erases.
 func (d *demo) first() string { return d.kept[0].execution }
 
+func eraseExecution(id, reason string) wire.EraseRequest {
+	return wire.EraseRequest{Scope: &wire.Scope{ExecutionID: &id}, Reason: reason}
+}
+
 func (d *demo) erase() error {
 	execution := d.first()
-	e, err := d.remote.Erase(d.ctx, eraseCmd{Execution: execution, Reason: "demo"}.request(), "")
+	e, err := d.remote.Erase(d.ctx, eraseExecution(execution, "demo"), "")
 	if err != nil {
 		return err
 	}
@@ -277,7 +281,7 @@ func (d *demo) leaveNothing() error {
 			continue
 		}
 		asked[k.execution] = true
-		if _, err := d.remote.Erase(d.ctx, eraseCmd{Execution: k.execution, Reason: "end of the demo"}.request(), ""); err != nil {
+		if _, err := d.remote.Erase(d.ctx, eraseExecution(k.execution, "end of the demo"), ""); err != nil {
 			return err
 		}
 	}

@@ -1,11 +1,6 @@
 package main
 
-import (
-	"errors"
-	"fmt"
-	"slices"
-	"time"
-)
+import "time"
 
 // grammar is the command line. A flag that is also a setting wins over the
 // environment and the file.
@@ -21,13 +16,20 @@ type grammar struct {
 	Serve serveCmd `cmd:"" help:"Run the service."`
 	Demo  demoCmd  `cmd:"" help:"Show put, resolve, null and erase on a throw-away service."`
 
-	Put     putCmd     `cmd:"" help:"Keep one text of an execution."`
-	Capture captureCmd `cmd:"" help:"Keep the reasoning of one model call."`
-	Resolve resolveCmd `cmd:"" help:"Get the exact bytes behind a ref, or the definitive null."`
-	Read    readCmd    `cmd:"" help:"Read an execution's reasoning, on record."`
-	Policy  policyCmd  `cmd:"" help:"Show, simulate and set retention policies."`
-	Sweep   sweepCmd   `cmd:"" help:"Erase what is past its maximum; or follow a sweep, or list what is left."`
-	Erase   eraseCmd   `cmd:"" help:"Erase an execution, or refs of one; or follow an erasure."`
+	Put      putCmd      `cmd:"" help:"Keep one text of an execution."`
+	Capture  captureCmd  `cmd:"" help:"Keep the reasoning of one model call."`
+	Resolve  resolveCmd  `cmd:"" help:"Get the exact bytes behind a ref, or the definitive null."`
+	Read     readCmd     `cmd:"" help:"Read an execution's reasoning, on record."`
+	Policy   policyCmd   `cmd:"" help:"Show, simulate and set retention policies."`
+	Sweep    sweepCmd    `cmd:"" help:"Erase what is past its maximum; or follow a sweep, or list what is left."`
+	Erase    eraseCmd    `cmd:"" help:"Erase an execution, refs of one, a person, a class or the tenant: preview, request, approve, deny, cancel, follow."`
+	Clock    clockCmd    `cmd:"" help:"Show and move the due dates of erasures."`
+	Hold     holdCmd     `cmd:"" help:"Place, list and release holds."`
+	Restrict restrictCmd `cmd:"" help:"Place, list and lift restrictions of processing."`
+	Suppress suppressCmd `cmd:"" help:"Have puts that name a person refused."`
+	Explain  explainCmd  `cmd:"" help:"Say what keeps a blob, until when, and what happens next."`
+	Report   reportCmd   `cmd:"" help:"Get a report: erasures, retention, holds or sweeps."`
+	Webhook  webhookCmd  `cmd:"" help:"Have other systems told of erasures, holds, restrictions and sweeps."`
 
 	Token     tokenCmd  `cmd:"" help:"Create, list and revoke tokens."`
 	TenantCmd tenantCmd `cmd:"" name:"tenant" help:"Create, list and off-board tenants."`
@@ -40,22 +42,4 @@ type grammar struct {
 	Migrate    migrateCmd    `cmd:"" help:"Migrate a shared ledger, or compare its schema with this program's."`
 	ConfigTool configToolCmd `cmd:"" name:"config" help:"Check the configuration."`
 	Version    versionCmd    `cmd:"" help:"Print the version."`
-
-	Hold laterCmd `cmd:"" help:"Place and release holds (not in this version)."`
 }
-
-// laterCmd is a command of the contract that this version does not have yet.
-type laterCmd struct {
-	Args []string `arg:"" optional:"" passthrough:"all" help:"What the command will take."`
-}
-
-// Run refuses, unless help was asked for.
-func (l laterCmd) Run(a *app) error {
-	if slices.Contains(l.Args, "--help") || slices.Contains(l.Args, "-h") {
-		fmt.Fprintln(a.stdout, "This version does not have this command yet.")
-		return nil
-	}
-	return errLater
-}
-
-var errLater = errors.New("this version does not have this command yet")

@@ -115,7 +115,7 @@ func serveScript(ts *testscript.TestScript, neg bool, args []string) {
 // serverEnv is the script's environment without what is for clients.
 func serverEnv(ts *testscript.TestScript) []string {
 	env := []string{"HOME=" + ts.Getenv("HOME"), "PATH=" + ts.Getenv("PATH"), "TMPDIR=" + ts.Getenv("TMPDIR")}
-	for _, name := range []string{"BLOBD_PUT_MARGIN", "BLOBD_JOURNAL_DIR", "BLOBD_TOKEN_CACHE", "BLOBD_METRICS_LISTEN", "BLOBD_LEDGER_DSN", "BLOBD_SWEEP_CRON"} {
+	for _, name := range []string{"BLOBD_PUT_MARGIN", "BLOBD_JOURNAL_DIR", "BLOBD_TOKEN_CACHE", "BLOBD_METRICS_LISTEN", "BLOBD_LEDGER_DSN", "BLOBD_SWEEP_CRON", "BLOBD_HOLIDAYS"} {
 		if v := ts.Getenv(name); v != "" {
 			env = append(env, name+"="+v)
 		}

@@ -6,9 +6,10 @@ import (
 )
 
 type tenantCmd struct {
-	Create tenantCreateCmd `cmd:"" help:"Create a tenant."`
-	List   tenantListCmd   `cmd:"" help:"List the tenants."`
-	Delete tenantDeleteCmd `cmd:"" help:"Off-board a tenant: erase all of it, for ever. Its id is never used again."`
+	Create    tenantCreateCmd    `cmd:"" help:"Create a tenant."`
+	List      tenantListCmd      `cmd:"" help:"List the tenants."`
+	Approvals tenantApprovalsCmd `cmd:"" help:"Say how many people must approve an erasure of a tenant."`
+	Delete    tenantDeleteCmd    `cmd:"" help:"Off-board a tenant: erase all of it, for ever. Its id is never used again."`
 }
 
 type tenantCreateCmd struct {
@@ -54,5 +55,27 @@ func (tenantListCmd) Run(a *app) error {
 		}
 		fmt.Fprintln(a.stdout)
 	}
+	return nil
+}
+
+type tenantApprovalsCmd struct {
+	ID       string `arg:"" help:"The tenant."`
+	Erasures int    `arg:"" help:"How many people must approve an erasure; 0: nobody."`
+}
+
+// Run sets the number of approvals.
+func (t tenantApprovalsCmd) Run(a *app) error {
+	r, err := a.remote()
+	if err != nil {
+		return err
+	}
+	tenant, err := r.SetApprovals(a.ctx, t.ID, t.Erasures)
+	if err != nil {
+		return err
+	}
+	if a.json {
+		return a.printJSON(tenant)
+	}
+	fmt.Fprintf(a.stdout, "%s\tan erasure needs %d approvals\n", tenant.ID, t.Erasures)
 	return nil
 }

@@ -88,7 +88,7 @@ func TestErasureCodes(t *testing.T) {
 	for state, want := range map[string]int{
 		"erased": 0, "running": 0, "grace": 0, "partial": 2, "deferred": 3, "denied": 3, "cancelled": 3, "awaiting_approval": 3,
 	} {
-		if got := (eraseCmd{}).code(state); got != want {
+		if got := erasureCode(state); got != want {
 			t.Errorf("%s: %d, want %d", state, got, want)
 		}
 	}

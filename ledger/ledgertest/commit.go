@@ -168,14 +168,12 @@ func commitSentences() []sentence {
 		}},
 		{"a closed execution is closed, a restricted one restricted", func(e *env) {
 			e.put(1, 1)
-			_, err := e.CloseExecution(e.ctx, tagOf(1), ledger.ClosedErasure, at(1), entry(ledger.EntryClose))
-			e.must(err)
+			e.grace(1)
 			if err := e.refusedCommit(capture(1, at(2), newBlob(2)), blobd.ErrClosed); errors.Is(err, blobd.ErrRestricted) {
 				e.Fatalf("restricted: %v", err)
 			}
 			e.put(2, 1)
-			_, err = e.CloseExecution(e.ctx, tagOf(2), ledger.ClosedRestricted, at(1), entry(ledger.EntryClose))
-			e.must(err)
+			e.restrict(2)
 			e.refusedCommit(capture(2, at(2), newBlob(2)), blobd.ErrRestricted)
 		}},
 		{"a new execution's key older than the minimum wrap is a conflict", func(e *env) {
@@ -320,17 +318,20 @@ func checkOrder(e *env) {
 	f := fenceOf(1, 1, refOf(1))
 	f.Scope.Tenant = "beta"
 	e.fence(f)
-	_, err := e.CloseExecution(e.ctx, tagOf(1), ledger.ClosedErasure, at(1), entry(ledger.EntryClose))
-	e.must(err)
+	closed := executionScope(1)
+	closed.Tenant = "beta"
+	e.place(orderOf(1, ledger.OrderRestriction, closed))
 
 	erased, used := newBlob(3), newBlob(4)
 	erased.Repeat, used.Ref = repeatOf(1), refOf(2)
 	bad := good(used, erased)
 	bad.Key = keyOf(2)
 
-	_, err = e.Commit(e.ctx, bad)
+	_, err := e.Commit(e.ctx, bad)
 	e.refused(err, blobd.ErrClosed)
-	_, err = e.ReopenExecution(e.ctx, tagOf(1), at(2), entry(ledger.EntryClose))
+	lift := liftOf(1, ledger.OrderRestriction)
+	lift.Tenant = "beta"
+	_, _, err = e.LiftOrder(e.ctx, lift, entry(ledger.EntryOrder))
 	e.must(err)
 
 	// An execution that is there keeps its key below the minimum until it is

@@ -25,13 +25,34 @@ func calls(e *env, j ledger.Job) map[string]func(context.Context) error {
 			_, err := e.Commit(ctx, capture(1, start, newBlob(9)))
 			return err
 		},
-		"CloseExecution": func(ctx context.Context) error {
-			_, err := e.CloseExecution(ctx, tagOf(1), ledger.ClosedErasure, at(1), entry(ledger.EntryClose))
+		"PlaceOrder": func(ctx context.Context) error {
+			_, _, err := e.PlaceOrder(ctx, orderOf(9, ledger.OrderHold, executionScope(1)), entry(ledger.EntryOrder))
 			return err
 		},
-		"ReopenExecution": func(ctx context.Context) error {
-			_, err := e.ReopenExecution(ctx, tagOf(2), at(1), entry(ledger.EntryClose))
+		"LiftOrder": func(ctx context.Context) error {
+			_, _, err := e.LiftOrder(ctx, liftOf(802, ledger.OrderRestriction), entry(ledger.EntryOrder))
 			return err
+		},
+		"SetApprovals": func(ctx context.Context) error {
+			return e.SetApprovals(ctx, tenant, 2, entry(ledger.EntryTenant))
+		},
+		"Decide": func(ctx context.Context) error {
+			_, _, err := e.Decide(ctx, decisionOf(6, ledger.ActApprove, "ann"))
+			return err
+		},
+		"Replan": func(ctx context.Context) error {
+			return e.Replan(ctx, tenant, erasureID(6), ledger.Plan{}, hash("plan", 7), entry(ledger.EntryErasure))
+		},
+		"FenceClosed": func(ctx context.Context) error {
+			_, _, err := e.FenceClosed(ctx, closingLease, at(31), nil)
+			return err
+		},
+		"Drop": func(ctx context.Context) error {
+			_, err := e.Drop(ctx, closingLease, dropOf(9))
+			return err
+		},
+		"Defer": func(ctx context.Context) error {
+			return e.Defer(ctx, closingLease, at(90), ledger.Progress{Held: 1}, nil)
 		},
 		"Fence": func(ctx context.Context) error {
 			_, _, err := e.Fence(ctx, fenceOf(9, 1))
@@ -153,7 +174,22 @@ func reads(e *env) map[string]func(context.Context) error {
 		"Wraps": func(ctx context.Context) error {
 			return drop(e.Wraps(ctx, ledger.WrapQuery{Tenant: tenant, Below: 9, Limit: 1}))
 		},
-		"ErasedRefs":  func(ctx context.Context) error { return drop(e.ErasedRefs(ctx, erasureID(3))) },
+		"ErasedRefs": func(ctx context.Context) error { return drop(e.ErasedRefs(ctx, erasureID(3))) },
+		"Order":      func(ctx context.Context) error { return drop(e.Order(ctx, tenant, orderID(802))) },
+		"ListOrders": func(ctx context.Context) error {
+			return drop(e.ListOrders(ctx, ledger.OrderQuery{Tenant: tenant, Kind: ledger.OrderHold, Limit: 1}))
+		},
+		"CountHeld": func(ctx context.Context) error {
+			_, _, err := e.CountHeld(ctx, tenant, orderID(802), 1)
+			return err
+		},
+		"DroppedRows": func(ctx context.Context) error { return drop(e.DroppedRows(ctx, erasureID(5), ledger.Position{}, 1)) },
+		"ScopeRows": func(ctx context.Context) error {
+			_, _, err := e.ScopeRows(ctx, executionScope(1), ledger.ScopeCursor{}, 1)
+			return err
+		},
+		"Coverage":    func(ctx context.Context) error { return drop(e.Coverage(ctx, tenant)) },
+		"FindRef":     func(ctx context.Context) error { return drop(e.FindRef(ctx, tenant, refOf(1), 1)) },
 		"Unpublished": func(ctx context.Context) error { return drop(e.Unpublished(ctx, 1)) },
 		"Head":        func(ctx context.Context) error { return drop(e.Head(ctx)) },
 		"HasRecord":   func(ctx context.Context) error { return drop(e.HasRecord(ctx, ledger.Record{Seq: 1})) },
@@ -175,12 +211,25 @@ func (e *env) prepare() ledger.Job {
 	e.put(1, 1)
 	e.put(2, 2)
 	e.put(3, 3)
-	e.closeExecution(2, ledger.ClosedErasure)
+	e.put(4, 4)
+	e.put(4, 14)
+	e.restrict(2)
 	e.begin(request(2), 0)
 	e.fence(fenceOf(3, 3))
 	e.raised(1, 2)
-	return e.claim()
+	e.asked(6, 1, executionScope(1))
+	j := e.claim()
+	e.hold(803, refScope(4, 14))
+	e.fence(eraseOf(5, executionScope(4)))
+	closing := e.claim()
+	e.equal("lease", closing.Lease, closingLease)
+	_, err := e.Drop(e.ctx, closing.Lease, dropOf(9))
+	e.must(err)
+	return j
 }
+
+// closingLease is the lease of the erasure that only closed its scope.
+var closingLease = ledger.Lease{ErasureID: erasureID(5), Owner: "worker", Term: 1, Until: at(30)}
 
 // whole is a picture of all that calls change.
 type whole struct {
@@ -192,6 +241,9 @@ type whole struct {
 	Wraps    []ledger.Wrap
 	Journal  []ledger.Record
 	View     ledger.View
+	Orders   map[ledger.OrderKind][]ledger.Order
+	Closings map[string]ledger.Order
+	Dropped  map[string][]ledger.Position
 }
 
 func (e *env) whole() whole {
@@ -207,6 +259,20 @@ func (e *env) whole() whole {
 	w.Wraps = e.wraps(9)
 	w.Erasures, err = e.ListErasures(e.ctx, ledger.ErasureQuery{Tenant: tenant, Limit: 100})
 	e.must(err)
+	w.Orders, w.Closings, w.Dropped = map[ledger.OrderKind][]ledger.Order{}, map[string]ledger.Order{}, map[string][]ledger.Position{}
+	for _, kind := range []ledger.OrderKind{ledger.OrderHold, ledger.OrderRestriction, ledger.OrderSuppression} {
+		w.Orders[kind], err = e.ListOrders(e.ctx, ledger.OrderQuery{Tenant: tenant, Kind: kind, Limit: 100})
+		e.must(err)
+	}
+	for _, x := range w.Erasures {
+		w.Dropped[x.ID], err = e.DroppedRows(e.ctx, x.ID, ledger.Position{}, 100)
+		e.must(err)
+		if o, err := e.Order(e.ctx, tenant, x.ID); err == nil {
+			w.Closings[x.ID] = o
+		} else {
+			e.refused(err, blobd.ErrNotFound)
+		}
+	}
 	return w
 }
 

@@ -186,7 +186,7 @@ func auditSentences() []sentence {
 		}},
 		{"a move that is refused leaves no evidence", func(e *env) {
 			before := e.entries()
-			_, err := e.ReopenExecution(e.ctx, tagOf(1), at(1), entry(ledger.EntryClose))
+			_, _, err := e.LiftOrder(e.ctx, liftOf(1, ledger.OrderHold), entry(ledger.EntryOrder))
 			e.refused(err, blobd.ErrNotFound)
 			e.refused(e.AcceptLoss(e.ctx, tagOf(1), refOf(1), at(1), entry(ledger.EntryRecovery)), blobd.ErrNotFound)
 			e.equal("entries", e.entries(), before)

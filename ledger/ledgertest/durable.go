@@ -14,6 +14,7 @@ func (e *env) reopen() {
 func durableSentences() []sentence {
 	return []sentence{
 		sequenceDurable(),
+		webhooksDurable(),
 		{"everything outlives the process", func(e *env) {
 			j := e.prepare()
 			before := e.whole()

@@ -9,13 +9,6 @@ import (
 	"github.com/blobd/blobd/ledger"
 )
 
-func (e *env) closeExecution(x int, reason ledger.CloseReason) ledger.Record {
-	e.Helper()
-	r, err := e.CloseExecution(e.ctx, tagOf(x), reason, at(1), entry(ledger.EntryClose))
-	e.must(err)
-	return r
-}
-
 func executionSentences() []sentence {
 	return []sentence{
 		{"an execution tells what only a count can tell", func(e *env) {
@@ -54,7 +47,7 @@ func executionSentences() []sentence {
 			for x := range 3 {
 				e.put(x, x)
 			}
-			e.closeExecution(1, ledger.ClosedErasure)
+			e.restrict(1)
 			e.fence(fenceOf(1, 2))
 			for x, s := range []ledger.ExecutionState{ledger.ExecutionOpen, ledger.ExecutionClosed, ledger.ExecutionErased} {
 				es, err := e.ListExecutions(e.ctx, ledger.ExecutionQuery{Tenant: tenant, State: s, Limit: 10})
@@ -85,59 +78,6 @@ func executionSentences() []sentence {
 			_, err := e.ListExecutions(e.ctx, ledger.ExecutionQuery{Tenant: tenant})
 			e.refused(err, blobd.ErrInvalid)
 			_, err = e.Records(e.ctx, ledger.RecordQuery{Tag: tagOf(1)})
-			e.refused(err, blobd.ErrInvalid)
-		}},
-		{"closing returns the record and reads say why", func(e *env) {
-			e.put(1, 1)
-			r := e.closeExecution(1, ledger.ClosedRestricted)
-			e.equal("record", r, ledger.Record{
-				Seq: 1, Kind: ledger.RecordClose, At: at(1), Tenant: tenant, Tag: tagOf(1),
-				Reason: ledger.ClosedRestricted, Writes: 1,
-			})
-			x := e.lookup(1, refOf(1)).Execution
-			e.equal("state", x.State, ledger.ExecutionClosed)
-			e.equal("reason", x.CloseReason, ledger.ClosedRestricted)
-			e.equal("counts stay", x.Blobs, int64(1))
-		}},
-		{"reopening returns the record and puts are taken again", func(e *env) {
-			e.put(1, 1)
-			e.closeExecution(1, ledger.ClosedErasure)
-			r, err := e.ReopenExecution(e.ctx, tagOf(1), at(2), entry(ledger.EntryClose))
-			e.must(err)
-			e.equal("record", r, ledger.Record{
-				Seq: 2, Kind: ledger.RecordReopen, At: at(2), Tenant: tenant, Tag: tagOf(1), Writes: 1,
-			})
-			e.put(1, 2)
-			e.equal("reason", e.summary(1).CloseReason, ledger.CloseReason(0))
-		}},
-		{"closing what is closed and reopening what is open are conflicts", func(e *env) {
-			e.put(1, 1)
-			_, err := e.ReopenExecution(e.ctx, tagOf(1), at(2), entry(ledger.EntryClose))
-			e.refused(err, blobd.ErrConflict)
-			e.closeExecution(1, ledger.ClosedErasure)
-			before := e.picture()
-			_, err = e.CloseExecution(e.ctx, tagOf(1), ledger.ClosedRestricted, at(2), entry(ledger.EntryClose))
-			e.refused(err, blobd.ErrConflict)
-			e.equal("the ledger", e.picture(), before)
-			e.equal("head", e.head().Seq, int64(1))
-		}},
-		{"closing and reopening what is erased is erased", func(e *env) {
-			e.put(1, 1)
-			e.fence(fenceOf(1, 1))
-			_, err := e.CloseExecution(e.ctx, tagOf(1), ledger.ClosedErasure, at(11), entry(ledger.EntryClose))
-			e.refused(err, blobd.ErrErased)
-			_, err = e.ReopenExecution(e.ctx, tagOf(1), at(11), entry(ledger.EntryClose))
-			e.refused(err, blobd.ErrErased)
-		}},
-		{"closing and reopening what is unknown is not found", func(e *env) {
-			_, err := e.CloseExecution(e.ctx, tagOf(1), ledger.ClosedErasure, at(1), entry(ledger.EntryClose))
-			e.refused(err, blobd.ErrNotFound)
-			_, err = e.ReopenExecution(e.ctx, tagOf(1), at(1), entry(ledger.EntryClose))
-			e.refused(err, blobd.ErrNotFound)
-		}},
-		{"a reason outside the set is invalid", func(e *env) {
-			e.put(1, 1)
-			_, err := e.CloseExecution(e.ctx, tagOf(1), 3, at(1), entry(ledger.EntryClose))
 			e.refused(err, blobd.ErrInvalid)
 		}},
 	}

@@ -94,7 +94,7 @@ func expireSentences() []sentence {
 		{"a closed execution is swept like an open one", func(e *env) {
 			e.maximum("reasoning", 5*second)
 			e.put(1, 1)
-			e.closeExecution(1, ledger.ClosedRestricted)
+			e.restrict(1)
 			e.clock.set(at(6))
 			e.expire(e.sweep(1), 1, position(1, 1))
 			e.equal("state", e.summary(1).State, ledger.ExecutionClosed)

@@ -50,12 +50,12 @@ func fenceSentences() []sentence {
 		{"a fence inserts its evidence", func(e *env) {
 			before := len(e.entries())
 			f := fenceOf(1, 1)
-			f.Entries = append(f.Entries, entry(ledger.EntryClose))
+			f.Entries = append(f.Entries, entry(ledger.EntryOrder))
 			e.fence(f)
 			es := e.entries()
 			e.equal("entries", len(es), before+2)
 			e.equal("kinds", []ledger.EntryKind{es[before].Kind, es[before+1].Kind},
-				[]ledger.EntryKind{ledger.EntryErasure, ledger.EntryClose})
+				[]ledger.EntryKind{ledger.EntryErasure, ledger.EntryOrder})
 		}},
 		{"a fence takes what was live off the counts", func(e *env) {
 			e.put(1, 1)
@@ -66,7 +66,7 @@ func fenceSentences() []sentence {
 		}},
 		{"a closed execution is fenced too", func(e *env) {
 			e.put(1, 1)
-			e.closeExecution(1, ledger.ClosedRestricted)
+			e.restrict(1)
 			e.fence(fenceOf(1, 1))
 			x := e.summary(1)
 			e.equal("state", x.State, ledger.ExecutionErased)
@@ -244,7 +244,7 @@ func fenceOfRefsSentences() []sentence {
 		}},
 		{"refs of a closed execution are erased", func(e *env) {
 			e.put(1, 1)
-			e.closeExecution(1, ledger.ClosedErasure)
+			e.restrict(1)
 			e.fence(fenceOf(1, 1, refOf(1)))
 			e.equal("state", e.state(1, 1), ledger.BlobErased)
 			e.equal("execution", e.summary(1).State, ledger.ExecutionClosed)

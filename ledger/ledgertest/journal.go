@@ -31,11 +31,8 @@ func journalSentences() []sentence {
 		{"sequence numbers rise without repeats over all kinds", func(e *env) {
 			e.put(1, 1)
 			e.token(tokenOf(1))
-			records := []ledger.Record{e.mark(1), e.closeExecution(1, ledger.ClosedErasure)}
-			r, err := e.ReopenExecution(e.ctx, tagOf(1), at(2), entry(ledger.EntryClose))
-			e.must(err)
-			records = append(records, r)
-			r, err = e.RevokeToken(e.ctx, tenant, "token-1", at(3), entry(ledger.EntryToken))
+			records := []ledger.Record{e.mark(1), e.restrict(1), e.lapse(1)}
+			r, err := e.RevokeToken(e.ctx, tenant, "token-1", at(3), entry(ledger.EntryToken))
 			e.must(err)
 			records = append(records, r)
 			_, r = e.fence(fenceOf(1, 1, refOf(1)))
@@ -58,7 +55,7 @@ func journalSentences() []sentence {
 			e.equal("mark", e.mark(2), ledger.Record{})
 			e.put(1, 2)
 			e.equal("mark", e.mark(3).Seq, int64(2))
-			e.closeExecution(1, ledger.ClosedErasure)
+			e.restrict(1)
 			e.equal("mark", e.mark(4), ledger.Record{})
 			e.must(e.Append(e.ctx, entry(ledger.EntryRead)))
 			e.equal("mark", e.mark(5).Seq, int64(4))
@@ -137,7 +134,10 @@ func lost() []ledger.Record {
 			Seq: 5, Kind: ledger.RecordErase, At: at(3), Tenant: tenant, Tag: tagOf(2), Refs: sortedRefs(refOf(2), refOf(8)),
 			ErasureID: erasureID(2), Writes: 9,
 		},
-		{Seq: 7, Kind: ledger.RecordClose, At: at(4), Tenant: tenant, Tag: tagOf(3), Reason: ledger.ClosedRestricted, Writes: 10},
+		{
+			Seq: 7, Kind: ledger.RecordOrder, At: at(4), Tenant: tenant, Tag: tagOf(3), OrderID: orderID(1),
+			OrderKind: ledger.OrderRestriction, Form: ledger.ScopeExecution, Writes: 10,
+		},
 		{Seq: 8, Kind: ledger.RecordRevoke, At: at(5), Tenant: tenant, TokenID: "token-1", Writes: 10},
 	}
 }
@@ -202,8 +202,7 @@ func replaySentences() []sentence {
 			e.put(3, 4)
 			e.replay(lost()[:3]...)
 			e.replay(lost()[:4]...)
-			_, err := e.ReopenExecution(e.ctx, tagOf(3), at(6), entry(ledger.EntryClose))
-			e.must(err)
+			e.lift(1, ledger.OrderRestriction)
 			before := e.picture()
 			e.replay(lost()[:4]...)
 			e.equal("the ledger", e.picture(), before)
@@ -211,10 +210,10 @@ func replaySentences() []sentence {
 			e.must(err)
 			e.equal("erasures", len(es), 2)
 		}},
-		{"closing and reopening are applied in order", func(e *env) {
+		{"an order and its end are applied in order", func(e *env) {
 			e.put(3, 4)
 			e.replay(lost()[3],
-				ledger.Record{Seq: 8, Kind: ledger.RecordReopen, At: at(5), Tenant: tenant, Tag: tagOf(3), Writes: 10})
+				ledger.Record{Seq: 8, Kind: ledger.RecordLift, At: at(5), Tenant: tenant, OrderID: orderID(1), Writes: 10})
 			e.equal("state", e.summary(3).State, ledger.ExecutionOpen)
 			e.equal("reason", e.summary(3).CloseReason, ledger.CloseReason(0))
 		}},
@@ -298,7 +297,7 @@ func replaySentences() []sentence {
 			e.put(3, 4)
 			e.replay(lost()[3])
 			other := lost()[3]
-			other.Reason = ledger.ClosedErasure
+			other.OrderKind = ledger.OrderHold
 			e.refused(e.Replay(e.ctx, []ledger.Record{lost()[1], other}), blobd.ErrConflict)
 			e.equal("state", e.summary(1).State, ledger.ExecutionOpen)
 			e.equal("has", e.has(lost()[1]), false)

@@ -37,37 +37,53 @@ type sentence struct {
 // Run tests an engine.
 func Run(t *testing.T, h Harness) {
 	areas := map[string][]sentence{
-		"Tenants":     tenantSentences(),
-		"Tokens":      tokenSentences(),
-		"Lookup":      lookupSentences(),
-		"Commit":      commitSentences(),
-		"Repeats":     repeatSentences(),
-		"Executions":  executionSentences(),
-		"Records":     recordSentences(),
-		"Fence":       fenceSentences(),
-		"FenceOfRefs": fenceOfRefsSentences(),
-		"Erasures":    erasureSentences(),
-		"Jobs":        jobSentences(),
-		"Tombstone":   tombstoneSentences(),
-		"Finish":      finishSentences(),
-		"Epochs":      epochSentences(),
-		"Rewrap":      rewrapSentences(),
-		"Horizon":     horizonSentences(),
-		"Offboard":    offboardSentences(),
-		"Journal":     journalSentences(),
-		"Replay":      replaySentences(),
-		"Deployment":  deploymentSentences(),
-		"Requests":    requestSentences(),
-		"Audit":       auditSentences(),
-		"Sequence":    sequenceSentences(),
-		"Policies":    policySentences(),
-		"Due":         dueSentences(),
-		"Sweeps":      sweepSentences(),
-		"Expire":      expireSentences(),
-		"Maintenance": maintenanceSentences(),
-		"Moves":       moveSentences(),
-		"Parallel":    parallelSentences(),
-		"Contexts":    contextSentences(),
+		"Tenants":       tenantSentences(),
+		"Tokens":        tokenSentences(),
+		"Lookup":        lookupSentences(),
+		"Commit":        commitSentences(),
+		"Repeats":       repeatSentences(),
+		"Executions":    executionSentences(),
+		"Records":       recordSentences(),
+		"Fence":         fenceSentences(),
+		"FenceOfRefs":   fenceOfRefsSentences(),
+		"Erasures":      erasureSentences(),
+		"Jobs":          jobSentences(),
+		"Tombstone":     tombstoneSentences(),
+		"Finish":        finishSentences(),
+		"Epochs":        epochSentences(),
+		"Rewrap":        rewrapSentences(),
+		"Horizon":       horizonSentences(),
+		"Offboard":      offboardSentences(),
+		"Journal":       journalSentences(),
+		"Replay":        replaySentences(),
+		"Deployment":    deploymentSentences(),
+		"Requests":      requestSentences(),
+		"Audit":         auditSentences(),
+		"Sequence":      sequenceSentences(),
+		"Policies":      policySentences(),
+		"Due":           dueSentences(),
+		"Sweeps":        sweepSentences(),
+		"Expire":        expireSentences(),
+		"Clocks":        clockSentences(),
+		"Maintenance":   maintenanceSentences(),
+		"Webhooks":      webhookSentences(),
+		"Deliveries":    deliverySentences(),
+		"Orders":        orderSentences(),
+		"OrderScopes":   orderScopeSentences(),
+		"Suppressions":  suppressionSentences(),
+		"Holds":         holdSentences(),
+		"Floors":        floorSentences(),
+		"Closings":      closingSentences(),
+		"Approvals":     approvalSentences(),
+		"Undo":          undoSentences(),
+		"Drop":          dropSentences(),
+		"ScopeRows":     scopeRowSentences(),
+		"Find":          findSentences(),
+		"OrderReplay":   orderReplaySentences(),
+		"Moves":         moveSentences(),
+		"Parallel":      parallelSentences(),
+		"OrderParallel": orderParallelSentences(),
+		"Contexts":      contextSentences(),
 	}
 	if h.Reopen != nil {
 		areas["Durable"] = durableSentences()
@@ -83,6 +99,7 @@ func Run(t *testing.T, h Harness) {
 		})
 	}
 	t.Run("Machine", func(t *testing.T) { runMachine(t, h) })
+	t.Run("Protection", func(t *testing.T) { runProtection(t, h) })
 	t.Run("KeyRace", func(t *testing.T) { runKeyRace(t, h) })
 }
 
@@ -93,6 +110,7 @@ type env struct {
 	h     Harness
 	ctx   context.Context
 	clock *clock
+	next  *env // what fresh made last
 }
 
 // start is when every test starts. It has microseconds and no more, as every
@@ -109,6 +127,16 @@ func newEnv(t *testing.T, h Harness) *env {
 	e := &env{T: t, h: h, ctx: t.Context(), clock: c, Ledger: h.New(t, c.Now)}
 	e.tenant(tenant, 0)
 	return e
+}
+
+// fresh makes another env for a case of the same sentence, and ends the one before.
+func (e *env) fresh() *env {
+	e.Helper()
+	if e.next != nil {
+		e.must(e.next.Close())
+	}
+	e.next = newEnv(e.T, e.h)
+	return e.next
 }
 
 func (e *env) tenant(id string, minimumWrap uint32) {

@@ -55,7 +55,7 @@ type answer struct {
 }
 
 var closedSet = []error{
-	blobd.ErrBlobErased, blobd.ErrRestricted, blobd.ErrNotFound, blobd.ErrErased, blobd.ErrExpired, blobd.ErrClosed,
+	blobd.ErrBlobErased, blobd.ErrTenantErased, blobd.ErrRestricted, blobd.ErrSuppressed, blobd.ErrPlanDrift, blobd.ErrNotFound, blobd.ErrErased, blobd.ErrExpired, blobd.ErrClosed,
 	blobd.ErrDenied, blobd.ErrInvalid, blobd.ErrTooLarge, blobd.ErrConflict, blobd.ErrHeld, blobd.ErrPolicy,
 	blobd.ErrCorrupt, blobd.ErrMissing, blobd.ErrUnavailable,
 }
@@ -115,7 +115,7 @@ func (m *machine) acts() map[string]func(*rapid.T) {
 		"commit":  m.commit,
 		"retained": func(r *rapid.T) {
 			c := retained(execution(r), m.now(), refOf(blob(r)))
-			c.Attempt = rapid.Int64Range(1, 2).Draw(r, "attempt")
+			c.Attempt, c.Subjects = rapid.Int64Range(1, 2).Draw(r, "attempt"), someSubjects(r, 0)
 			m.both(r, "commit", func(l ledger.Ledger) (any, error) { return l.Commit(ctx, c) })
 		},
 		"time": func(r *rapid.T) {
@@ -125,18 +125,6 @@ func (m *machine) acts() map[string]func(*rapid.T) {
 		"policy": func(r *rapid.T) {
 			p := m.policy(r)
 			m.both(r, "set policy", func(l ledger.Ledger) (any, error) { return nil, l.SetPolicy(ctx, p, entry(ledger.EntryPolicy)) })
-		},
-		"close": func(r *rapid.T) {
-			x, reason := execution(r), ledger.CloseReason(rapid.IntRange(1, 2).Draw(r, "reason"))
-			m.both(r, "close", func(l ledger.Ledger) (any, error) {
-				return l.CloseExecution(ctx, tagOf(x), reason, m.now(), entry(ledger.EntryClose))
-			})
-		},
-		"reopen": func(r *rapid.T) {
-			x := execution(r)
-			m.both(r, "reopen", func(l ledger.Ledger) (any, error) {
-				return l.ReopenExecution(ctx, tagOf(x), m.now(), entry(ledger.EntryClose))
-			})
 		},
 		"missing": func(r *rapid.T) {
 			p := []ledger.Position{position(execution(r), blob(r)), position(execution(r), 6)}
@@ -165,6 +153,9 @@ func (m *machine) acts() map[string]func(*rapid.T) {
 	for name, act := range m.sweepActs() {
 		acts[name] = act
 	}
+	for name, act := range m.orderActs() {
+		acts[name] = act
+	}
 	return acts
 }
 
@@ -187,6 +178,7 @@ func (m *machine) commit(r *rapid.T) {
 		c.Key = keyOf(x + 1)
 	}
 	c.Key.Version = uint32(rapid.IntRange(0, 9).Draw(r, "version"))
+	c.Subjects = someSubjects(r, 0)
 	m.both(r, "commit", func(l ledger.Ledger) (any, error) { return l.Commit(ctx, c) })
 }
 
@@ -271,6 +263,7 @@ func (m *machine) compare(r *rapid.T) {
 		return l.ListEpochs(ctx, ledger.EpochQuery{Tenant: tenant, Limit: 1000})
 	})
 	m.compareRetention(r)
+	m.compareOrders(r)
 	m.both(r, "wraps", func(l ledger.Ledger) (any, error) {
 		return l.Wraps(ctx, ledger.WrapQuery{Tenant: tenant, Below: 1 << 30, Limit: 1000})
 	})

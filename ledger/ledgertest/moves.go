@@ -44,6 +44,19 @@ func blobActs() map[string]func(*env) error {
 			return e.AcceptLoss(e.ctx, tagOf(1), refOf(1), at(30), entry(ledger.EntryRecovery))
 		},
 		"Collect": func(e *env) error { return e.Collect(e.ctx, position(1, 1), at(30)) },
+		"Drop": func(e *env) error {
+			f := fenceOf(9, 1)
+			f.Scope = ledger.Scope{Tenant: tenant, Class: newBlob(1).Class}
+			e.fence(f)
+			_, err := e.Drop(e.ctx, e.claim().Lease, dropOf(100))
+			return err
+		},
+		"Drop of refs": func(e *env) error {
+			e.place(orderOf(9, ledger.OrderHold, ledger.Scope{Tenant: tenant, Tag: tagOf(1), Refs: refsOf(50, 51)}))
+			e.fence(fenceOf(9, 1, refOf(1), refOf(50)))
+			_, err := e.Drop(e.ctx, e.claim().Lease, dropOf(100))
+			return err
+		},
 		"Expire": func(e *env) error {
 			e.clock.set(at(30))
 			_, err := e.Expire(e.ctx, e.sweep(9).Lease, expiryOf(position(1, 1)))
@@ -101,12 +114,12 @@ func executionActs() map[string]func(*env) error {
 			_, _, err := e.Fence(e.ctx, fenceOf(9, 1, refOf(1)))
 			return err
 		},
-		"CloseExecution": func(e *env) error {
-			_, err := e.CloseExecution(e.ctx, tagOf(1), ledger.ClosedErasure, at(30), entry(ledger.EntryClose))
+		"PlaceOrder": func(e *env) error {
+			_, _, err := e.PlaceOrder(e.ctx, orderOf(1, ledger.OrderRestriction, executionScope(1)), entry(ledger.EntryOrder))
 			return err
 		},
-		"ReopenExecution": func(e *env) error {
-			_, err := e.ReopenExecution(e.ctx, tagOf(1), at(30), entry(ledger.EntryClose))
+		"LiftOrder": func(e *env) error {
+			_, _, err := e.LiftOrder(e.ctx, liftOf(801, ledger.OrderRestriction), entry(ledger.EntryOrder))
 			return err
 		},
 		"EnterMissing": func(e *env) error {
@@ -125,7 +138,7 @@ func (e *env) enterExecution(s ledger.ExecutionState) {
 	}
 	switch s {
 	case ledger.ExecutionClosed:
-		e.closeExecution(1, ledger.ClosedErasure)
+		e.restrict(1)
 	case ledger.ExecutionErased:
 		e.fence(fenceOf(1, 1))
 	}

@@ -79,7 +79,7 @@ func offboardFenceSentences() []sentence {
 		{"every execution of it reads as erased from the commit on", func(e *env) {
 			e.commit(capture(1, start, newBlob(1), newBlob(2)))
 			e.put(2, 3)
-			e.closeExecution(2, ledger.ClosedRestricted)
+			e.restrict(2)
 			e.lookup(1, refOf(1)) // what an engine remembers must not outlive the fence
 			e.repeat(1, 1)
 			e.fence(offboard(1))
@@ -265,15 +265,13 @@ func offboardNothingNewSentences() []sentence {
 			_, err = e.TokenByHash(e.ctx, tokenOf(1).Hash)
 			e.refused(err, blobd.ErrNotFound)
 		}},
-		{"its executions are not closed, reopened or accepted as lost", func(e *env) {
+		{"its executions are not restricted, held or accepted as lost", func(e *env) {
 			e.put(1, 1)
-			e.put(2, 2)
-			e.closeExecution(2, ledger.ClosedErasure)
 			e.fence(offboard(1))
-			_, err := e.CloseExecution(e.ctx, tagOf(1), ledger.ClosedErasure, at(11), entry(ledger.EntryClose))
-			e.refused(err, blobd.ErrErased)
-			_, err = e.ReopenExecution(e.ctx, tagOf(2), at(11), entry(ledger.EntryClose))
-			e.refused(err, blobd.ErrErased)
+			for _, kind := range []ledger.OrderKind{ledger.OrderHold, ledger.OrderRestriction} {
+				_, _, err := e.PlaceOrder(e.ctx, orderOf(1, kind, executionScope(1)), entry(ledger.EntryOrder))
+				e.refused(err, blobd.ErrTenantErased)
+			}
 			e.refused(e.AcceptLoss(e.ctx, tagOf(1), refOf(1), at(11), entry(ledger.EntryRecovery)), blobd.ErrConflict)
 		}},
 		{"an erasure within it finds everything erased, and makes no row", func(e *env) {

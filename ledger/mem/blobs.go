@@ -104,13 +104,11 @@ func (l *Ledger) checkExecution(c *ledger.Capture) error {
 	if l.fenced(c.Tenant) || e != nil && l.fenced(e.Tenant) {
 		return blobd.ErrTenantErased
 	}
-	if e != nil {
-		switch {
-		case e.State == ledger.ExecutionClosed && e.CloseReason == ledger.ClosedRestricted:
-			return blobd.ErrRestricted
-		case e.State == ledger.ExecutionClosed:
-			return blobd.ErrClosed
-		}
+	if err := refusal(l.closesCapture(c)); err != nil {
+		return err
+	}
+	if l.suppresses(c) {
+		return blobd.ErrSuppressed
 	}
 	t, known := l.tenants[c.Tenant]
 	switch {

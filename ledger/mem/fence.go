@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/blobd/blobd"
 	"github.com/blobd/blobd/ledger"
@@ -13,11 +14,30 @@ import (
 // erasure is an erasure's row, which is also its job.
 type erasure struct {
 	ledger.Erasure
-	refs  []blobd.Ref
+	asked []blobd.Ref // the refs of its scope
+	refs  []blobd.Ref // those that it erased, or found erased
+	// found are the rows that Drop dropped or found erased, until they are tombstones.
+	found map[ledger.Position]bool
 	first ledger.Record
 	runAt int64 // microseconds
+	woken int64 // when what protects changed since it was claimed, microseconds; 0: it did not
 	lease ledger.Lease
 	held  bool
+}
+
+// scope is the whole scope, refs too.
+func (e *erasure) scope() ledger.Scope {
+	s := e.Scope
+	s.Refs = e.asked
+	return s
+}
+
+// shown is an erasure for a reader.
+func (e *erasure) shown() ledger.Erasure {
+	out := e.Erasure
+	out.Scope.Subjects, out.ApprovedBy = slices.Clone(out.Scope.Subjects), slices.Clone(out.ApprovedBy)
+	out.Progress.Kept = cut(slices.Clone(out.Progress.Kept), ledger.MaxKept)
+	return out
 }
 
 func sorted(refs []blobd.Ref) []blobd.Ref {
@@ -73,6 +93,9 @@ func (l *Ledger) Plan(ctx context.Context, s ledger.Scope) (ledger.Plan, error) 
 	if err := s.Check(); err != nil {
 		return ledger.Plan{}, refuse("plan", err)
 	}
+	if !s.Form().Fenceable() {
+		return ledger.Plan{}, refuse("plan", fmt.Errorf("nothing fences this form of scope: %w", blobd.ErrInvalid))
+	}
 	if err := l.begin(ctx, "plan"); err != nil {
 		return ledger.Plan{}, err
 	}
@@ -96,30 +119,70 @@ func (l *Ledger) Fence(ctx context.Context, f ledger.Fence) (ledger.Erasure, led
 		return ledger.Erasure{}, ledger.Record{}, err
 	}
 	defer l.mu.Unlock()
-	if first := l.erasure(f.ID); first != nil {
-		if first.Scope.Tenant != f.Scope.Tenant || first.Scope.Tag != f.Scope.Tag ||
-			first.OfRefs != (len(f.Scope.Refs) > 0) || first.Scope.WholeTenant != f.Scope.WholeTenant {
-			return ledger.Erasure{}, ledger.Record{}, refuse("fence",
-				fmt.Errorf("the erasure id has another scope: %w", blobd.ErrConflict))
-		}
-		return first.Erasure, first.first, nil
-	}
-	e, err := l.fence(f, len(f.Scope.Refs) > 0, false, l.wrapOf(f.Scope))
+	e, err := l.ask(&f)
 	if err != nil {
 		return ledger.Erasure{}, ledger.Record{}, refuse("fence", err)
 	}
-	l.append(f.Entries...)
-	kind := ledger.RecordFence
-	switch {
-	case e.Scope.WholeTenant:
-		kind = ledger.RecordTenant
-	case e.OfRefs:
-		kind = ledger.RecordErase
+	return e.shown(), e.first, nil
+}
+
+// ask returns the erasure that has the id, or adds it.
+func (l *Ledger) ask(f *ledger.Fence) (*erasure, error) {
+	if first := l.erasure(f.ID); first != nil {
+		if !first.sameScope(f.Scope) {
+			return nil, fmt.Errorf("the erasure id has another scope: %w", blobd.ErrConflict)
+		}
+		return first, nil
 	}
-	e.first = l.record(ledger.Record{
-		Kind: kind, At: f.At, Tenant: f.Scope.Tenant, Tag: f.Scope.Tag, Refs: e.refs, ErasureID: f.ID, Wrap: e.Wrap,
+	if l.orders[f.ID] != nil {
+		return nil, fmt.Errorf("the id is an order's: %w", blobd.ErrConflict)
+	}
+	e := newErasure(f)
+	scope := e.scope()
+	if err := l.ours(&scope); err != nil {
+		return nil, err
+	}
+	if _, known := l.tenants[scope.Tenant]; scope.WholeTenant && !known {
+		return nil, fmt.Errorf("tenant: %w", blobd.ErrNotFound)
+	}
+	if f.Strict && l.guarded(&scope, f.At) {
+		return nil, fmt.Errorf("something in scope is protected: %w", blobd.ErrHeld)
+	}
+	e.Wrap = l.wrapOf(scope)
+	if f.Approvals > 0 {
+		if _, known := l.tenants[scope.Tenant]; !known {
+			return nil, fmt.Errorf("tenant: %w", blobd.ErrNotFound)
+		}
+		l.erasures = append(l.erasures, e)
+		l.append(f.Asked...)
+		return e, nil
+	}
+	return e, l.proceed(e, step{
+		at: f.At, runAt: f.RunAt, grace: f.GraceUntil, deferred: f.DeferUntil, fenced: f.Entries, closed: f.Closed,
 	})
-	return e.Erasure, e.first, nil
+}
+
+// newErasure is the row of an erasure that was asked for and did nothing yet.
+func newErasure(f *ledger.Fence) *erasure {
+	e := &erasure{
+		Erasure: ledger.Erasure{
+			ID: f.ID, Scope: cloneScope(f.Scope), OfRefs: len(f.Scope.Refs) > 0, Closing: true, State: ledger.ErasureAwaiting,
+			Plan: f.Plan, PlanDigest: f.PlanDigest, Approvals: f.Approvals,
+			RequestedBy: f.RequestedBy, Reason: f.Reason, LegalBasis: f.LegalBasis, Regime: f.Regime,
+			ExternalRef: f.ExternalRef, ReceivedAt: kept(f.ReceivedAt), DueAt: kept(f.DueAt), FencedAt: kept(f.At),
+		},
+		found: map[ledger.Position]bool{},
+	}
+	e.asked, e.Scope.Refs = e.Scope.Refs, nil
+	return e
+}
+
+// sameScope compares what was asked for; refs are compared by whether there are any.
+func (e *erasure) sameScope(s ledger.Scope) bool {
+	ofRefs := len(s.Refs) > 0
+	s = cloneScope(s)
+	s.Refs = nil
+	return e.OfRefs == ofRefs && sameScope(e.Scope, s)
 }
 
 func (l *Ledger) erasure(id string) *erasure {
@@ -134,7 +197,7 @@ func (l *Ledger) erasure(id string) *erasure {
 func (l *Ledger) wrapOf(s ledger.Scope) uint32 {
 	e := l.executions[s.Tag]
 	switch {
-	case e == nil || s.WholeTenant:
+	case e == nil || !s.Form().Bounded():
 		return l.tenants[s.Tenant].MinimumWrap
 	case e.Key != nil:
 		return e.Key.Version
@@ -148,62 +211,50 @@ func (l *Ledger) wrapOf(s ledger.Scope) uint32 {
 	return wrap
 }
 
-// fence erases a scope and adds the erasure. A replayed one also enters
-// tombstones for refs whose rows were lost.
-func (l *Ledger) fence(f ledger.Fence, ofRefs, replayed bool, wrap uint32) (*erasure, error) {
-	plan, rows, named, err := l.plan(f.Scope, ofRefs)
+// fence erases the scope of an erasure. A replayed one also enters tombstones for
+// refs whose rows were lost.
+func (l *Ledger) fence(e *erasure, at time.Time, replayed bool) error {
+	scope := e.scope()
+	plan, rows, named, err := l.plan(scope, e.OfRefs)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	switch {
-	case f.Scope.WholeTenant:
+	case scope.WholeTenant:
 		plan.Executions, plan.Blobs, plan.Bytes = 0, 0, 0 // counted by DropKeys
-		l.fenceTenant(f)
-	case ofRefs:
+		l.fenceTenant(e, at)
+	case e.OfRefs:
+		l.eraseRows(scope.Tag, rows)
 		lost := len(rows) > 0
-		l.eraseRows(f.Scope.Tag, rows)
 		if replayed {
-			entered := l.enterErased(f)
+			entered := l.enterErased(scope, at)
 			named = append(named, entered...)
 			lost = lost || len(entered) > 0
 		}
-		if x := l.executions[f.Scope.Tag]; lost && x != nil && x.Key != nil {
-			l.lostBlob[f.Scope.Tag] = true
+		if x := l.executions[scope.Tag]; lost && x != nil && x.Key != nil {
+			l.lostBlob[scope.Tag] = true
 		}
-	case !l.fenced(f.Scope.Tenant):
-		if err := l.fenceExecution(f); err != nil {
-			return nil, err
+	case !l.fenced(scope.Tenant):
+		if err := l.fenceExecution(scope, at); err != nil {
+			return err
 		}
 	}
-	e := &erasure{
-		Erasure: ledger.Erasure{
-			ID: f.ID, Scope: f.Scope, OfRefs: ofRefs, State: ledger.ErasureRunning, Plan: plan,
-			RequestedBy: f.RequestedBy, Reason: f.Reason, LegalBasis: f.LegalBasis, Regime: f.Regime,
-			ExternalRef: f.ExternalRef, ReceivedAt: kept(f.ReceivedAt), DueAt: kept(f.DueAt), FencedAt: kept(f.At), Wrap: wrap,
-		},
-		refs: sorted(named), runAt: f.RunAt.UnixMicro(),
-	}
-	e.Scope.Refs = nil
-	l.erasures = append(l.erasures, e)
-	return e, nil
+	e.Closing, e.State, e.Plan, e.refs = false, ledger.ErasureRunning, plan, sorted(named)
+	return nil
 }
 
-func (l *Ledger) fenceExecution(f ledger.Fence) error {
-	e := l.executions[f.Scope.Tag]
+func (l *Ledger) fenceExecution(s ledger.Scope, at time.Time) error {
+	e := l.executions[s.Tag]
 	switch {
-	case e == nil && l.idInUse(f.Scope.Tenant, f.Scope.ExecutionID):
+	case e == nil && l.idInUse(s.Tenant, s.ExecutionID):
 		return fmt.Errorf("the execution id has another tag: %w", blobd.ErrConflict)
 	case e == nil:
-		e = &ledger.Execution{
-			Tag: f.Scope.Tag, Tenant: f.Scope.Tenant, ID: f.Scope.ExecutionID,
-			CreatedAt: kept(f.At), ErasedAt: kept(f.At),
-		}
-		l.executions[f.Scope.Tag] = e
+		e = &ledger.Execution{Tag: s.Tag, Tenant: s.Tenant, ID: s.ExecutionID, CreatedAt: kept(at)}
+		l.executions[s.Tag] = e
 	case e.State == ledger.ExecutionErased:
 		return nil
 	}
-	e.State, e.CloseReason, e.Key = ledger.ExecutionErased, 0, nil
-	e.ErasedAt, e.Blobs, e.Bytes = kept(f.At), 0, 0
+	e.EraseAt(kept(at))
 	delete(l.lostBlob, e.Tag)
 	return nil
 }
@@ -218,74 +269,16 @@ func (l *Ledger) eraseRows(tag blobd.ExecutionTag, rows []*ledger.Blob) {
 }
 
 // enterErased enters tombstones for refs without a row, and returns those refs.
-func (l *Ledger) enterErased(f ledger.Fence) (entered []blobd.Ref) {
-	if e := l.executions[f.Scope.Tag]; l.fenced(f.Scope.Tenant) || e != nil && e.State == ledger.ExecutionErased {
+func (l *Ledger) enterErased(s ledger.Scope, when time.Time) (entered []blobd.Ref) {
+	if e := l.executions[s.Tag]; l.fenced(s.Tenant) || e != nil && e.State == ledger.ExecutionErased {
 		return nil
 	}
-	for _, ref := range sorted(f.Scope.Refs) {
-		at := ledger.Position{Tag: f.Scope.Tag, Ref: ref}
+	for _, ref := range s.Refs {
+		at := ledger.Position{Tag: s.Tag, Ref: ref}
 		if l.blobs[at] == nil {
-			l.blobs[at] = &ledger.Blob{Ref: ref, State: ledger.BlobErased, CreatedAt: kept(f.At)}
+			l.blobs[at] = &ledger.Blob{Ref: ref, State: ledger.BlobErased, CreatedAt: kept(when)}
 			entered = append(entered, ref)
 		}
 	}
 	return entered
-}
-
-// Erasure implements ledger.Erasures.
-func (l *Ledger) Erasure(ctx context.Context, tenant, id string) (ledger.Erasure, error) {
-	if err := l.begin(ctx, "erasure"); err != nil {
-		return ledger.Erasure{}, err
-	}
-	defer l.mu.Unlock()
-	e := l.erasure(id)
-	if e == nil || e.Scope.Tenant != tenant {
-		return ledger.Erasure{}, refuse("erasure", blobd.ErrNotFound)
-	}
-	return e.Erasure, nil
-}
-
-// ErasedRefs implements ledger.Erasures.
-func (l *Ledger) ErasedRefs(ctx context.Context, erasureID string) ([]blobd.Ref, error) {
-	if err := l.begin(ctx, "erased refs"); err != nil {
-		return nil, err
-	}
-	defer l.mu.Unlock()
-	e := l.erasure(erasureID)
-	if e == nil {
-		return nil, refuse("erased refs", blobd.ErrNotFound)
-	}
-	return slices.Clone(e.refs), nil
-}
-
-// ListErasures implements ledger.Erasures.
-func (l *Ledger) ListErasures(ctx context.Context, q ledger.ErasureQuery) ([]ledger.Erasure, error) {
-	if err := checkLimit("list erasures", q.Limit); err != nil {
-		return nil, err
-	}
-	if err := l.begin(ctx, "list erasures"); err != nil {
-		return nil, err
-	}
-	defer l.mu.Unlock()
-	newest := func(a, b ledger.ErasureCursor) int {
-		if c := b.FencedAt.Compare(a.FencedAt); c != 0 {
-			return c
-		}
-		return bytes.Compare([]byte(b.ID), []byte(a.ID))
-	}
-	cursor := func(e ledger.Erasure) ledger.ErasureCursor {
-		return ledger.ErasureCursor{FencedAt: e.FencedAt, ID: e.ID}
-	}
-	var es []ledger.Erasure
-	for _, e := range l.erasures {
-		before := ledger.ErasureCursor{FencedAt: kept(q.Before.FencedAt), ID: q.Before.ID}
-		switch {
-		case e.Scope.Tenant != q.Tenant, q.State != "" && e.State != q.State:
-		case q.Before != (ledger.ErasureCursor{}) && newest(before, cursor(e.Erasure)) >= 0:
-		default:
-			es = append(es, e.Erasure)
-		}
-	}
-	slices.SortFunc(es, func(a, b ledger.Erasure) int { return newest(cursor(a), cursor(b)) })
-	return cut(es, q.Limit), nil
 }

@@ -19,7 +19,7 @@ func (l *Ledger) Claim(ctx context.Context, owner string, at, until time.Time) (
 	var first *erasure
 	for _, e := range l.erasures {
 		leased := e.held && e.lease.Until.After(kept(at))
-		if e.State != ledger.ErasureRunning || e.runAt > at.UnixMicro() || leased {
+		if !e.due(at) || leased {
 			continue
 		}
 		if first == nil || e.runAt < first.runAt {
@@ -29,10 +29,17 @@ func (l *Ledger) Claim(ctx context.Context, owner string, at, until time.Time) (
 	if first == nil {
 		return ledger.Job{}, refuse("claim", blobd.ErrNotFound)
 	}
+	first.State, first.woken = ledger.ErasureRunning, 0
 	first.Attempts++
 	first.held = true
 	first.lease = ledger.Lease{ErasureID: first.ID, Owner: owner, Term: first.lease.Term + 1, Until: kept(until)}
-	return ledger.Job{Erasure: first.Erasure, Lease: first.lease}, nil
+	return ledger.Job{Erasure: first.shown(), Lease: first.lease}, nil
+}
+
+// due reports whether there is work to do on an erasure at a time.
+func (e *erasure) due(at time.Time) bool {
+	waits := e.State == ledger.ErasureRunning || e.State == ledger.ErasureGrace || e.State == ledger.ErasureDeferred
+	return waits && e.runAt <= at.UnixMicro()
 }
 
 // holder locks the ledger and returns the job of a lease that is still its
@@ -86,7 +93,8 @@ func (l *Ledger) Tombstone(ctx context.Context, lease ledger.Lease, limit int) (
 	for _, at := range cut(all, limit) {
 		row := l.blobs[at]
 		bare := ledger.Blob{Ref: row.Ref, State: ledger.BlobErased, CreatedAt: row.CreatedAt, Repeat: row.Repeat}
-		if !e.OfRefs {
+		delete(e.found, at)
+		if !e.OfRefs && !e.Closing {
 			l.release(at.Tag, row)
 			bare.Repeat = [32]byte{}
 		}
@@ -102,6 +110,9 @@ func (l *Ledger) Tombstone(ctx context.Context, lease ledger.Lease, limit int) (
 
 // left lists the rows of a job's scope that are not tombstones yet.
 func (l *Ledger) left(e *erasure) (rows []ledger.Position) {
+	if e.Closing {
+		return e.unburied()
+	}
 	for at, row := range l.blobs {
 		if !l.within(e, at.Tag) || row.State == ledger.BlobCollected || e.OfRefs && !slices.Contains(e.refs, at.Ref) {
 			continue
@@ -122,28 +133,54 @@ func (l *Ledger) Finish(ctx context.Context, lease ledger.Lease, p ledger.Progre
 		return err
 	}
 	defer l.mu.Unlock()
-	if len(l.left(e)) > 0 || len(l.keyed(e)) > 0 {
+	if len(l.left(e)) > 0 || len(l.keyed(e)) > 0 || e.Closing && l.unerased(e) {
 		return refuse("finish", fmt.Errorf("rows are left: %w", blobd.ErrConflict))
 	}
 	if l.covered(e) {
 		return refuse("finish", fmt.Errorf("an earlier erasure of this scope has not finished: %w", blobd.ErrConflict))
 	}
 	e.State, e.ErasedAt, e.Progress, e.held = ledger.ErasureErased, kept(at), p, false
+	if o := l.closingOf(e); o != nil {
+		l.settle(o, at)
+	}
 	l.append(es...)
 	return nil
 }
 
-// covered reports whether an earlier erasure of the same scope still runs.
+// unerased reports whether an erasure that only closed its scope has not erased all
+// of it. One that could fence has to.
+func (l *Ledger) unerased(e *erasure) bool {
+	scope := e.scope()
+	return scope.Form().Fenceable() || slices.ContainsFunc(l.rows(&scope, ledger.Position{}), func(r ledger.ScopeRow) bool {
+		return !r.Erased && r.State != ledger.BlobExpired
+	})
+}
+
+// settle ends the closing of an erasure that erased its scope, or makes a suppression
+// of it.
+func (l *Ledger) settle(o *order, at time.Time) {
+	if o.Scope.Form() == ledger.ScopeSubjects {
+		o.Kind = ledger.OrderSuppression
+		return
+	}
+	l.end(o, at, "", "")
+}
+
+// covered reports whether an earlier erasure of the same scope, which has fenced,
+// still runs.
 func (l *Ledger) covered(e *erasure) bool {
 	for _, earlier := range l.erasures {
 		if earlier == e {
 			return false
 		}
-		if earlier.State == ledger.ErasureRunning && earlier.Scope.WholeTenant && earlier.Scope.Tenant == e.Scope.Tenant {
+		if earlier.State != ledger.ErasureRunning || earlier.Closing {
+			continue
+		}
+		if earlier.Scope.WholeTenant && earlier.Scope.Tenant == e.Scope.Tenant {
 			return true
 		}
 		shares := !earlier.OfRefs || slices.ContainsFunc(earlier.refs, func(r blobd.Ref) bool { return slices.Contains(e.refs, r) })
-		if earlier.Scope.Tag == e.Scope.Tag && !e.Scope.WholeTenant && earlier.State == ledger.ErasureRunning && shares {
+		if earlier.Scope.Tag == e.Scope.Tag && e.Scope.Form().Bounded() && shares {
 			return true
 		}
 	}

@@ -38,13 +38,17 @@ type Ledger struct {
 	parts        []part
 	partKeys     map[partKey]bool
 	entries      []ledger.StoredEntry
-	erasures     []*erasure                  // in the order of their fences
+	erasures     []*erasure                  // in the order in which they were asked for
+	orders       map[string]*order           // by id
+	open         map[string][]*order         // of a tenant, those that were not lifted
 	lostBlob     map[blobd.ExecutionTag]bool // lost refs since it got its key
 	epochs       []*epoch
 	journal      []journalled
 	headEvidence int
 	requests     map[requestKey]ledger.Request
 	sequence     sequence
+	hooks        hooks
+	clocks       map[string][]ledger.ClockEvent // by the erasure's id
 }
 
 type class struct{ tenant, name string }
@@ -72,6 +76,8 @@ func New(now func() time.Time) *Ledger {
 		partKeys:   map[partKey]bool{},
 		requests:   map[requestKey]ledger.Request{},
 		lostBlob:   map[blobd.ExecutionTag]bool{},
+		orders:     map[string]*order{},
+		open:       map[string][]*order{},
 	}
 }
 
@@ -131,11 +137,17 @@ func cloneExecution(e ledger.Execution) *ledger.Execution {
 	return &e
 }
 
-// blob returns a row for a reader, with what its class's policy says now.
+// blob returns a row for a reader, with what its class's policy and the open orders
+// say now.
 func (l *Ledger) blob(tag blobd.ExecutionTag, row *ledger.Blob) *ledger.Blob {
 	b := *row
 	b.WrappedKey, b.Audience = slices.Clone(b.WrappedKey), slices.Clone(b.Audience)
 	b.ExpiresAt = l.expires(tag, row)
+	if x := l.executions[tag]; x != nil && l.living(x.Tenant) == nil && x.State == ledger.ExecutionOpen {
+		r := l.facts(ledger.Position{Tag: tag, Ref: row.Ref}, row)
+		b.Closed = l.closes(x.Tenant, &r)
+		b.Held = b.Expired(kept(l.now())) && l.held(x.Tenant, &r)
+	}
 	return &b
 }
 

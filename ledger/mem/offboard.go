@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/blobd/blobd"
 	"github.com/blobd/blobd/ledger"
@@ -28,11 +29,18 @@ func (l *Ledger) living(tenant string) error {
 	return nil
 }
 
-// shown is an execution's row as it reads, which its tenant's fence decides too.
+// shown is an execution's row as it reads, which its tenant's fence and the open
+// orders decide too.
 func (l *Ledger) shown(e *ledger.Execution) *ledger.Execution {
 	s := cloneExecution(*e)
 	if t := l.tenants[e.Tenant]; t.Fenced() {
 		s.EraseAt(t.FencedAt)
+	}
+	if s.State != ledger.ExecutionOpen {
+		return s
+	}
+	if why := l.closesWhole(e.Tenant, e.Tag); why != 0 {
+		s.State, s.CloseReason = ledger.ExecutionClosed, why
 	}
 	return s
 }
@@ -55,12 +63,12 @@ func (l *Ledger) planTenant(tenant string) (p ledger.Plan, err error) {
 }
 
 // fenceTenant marks the tenant's row, the first time.
-func (l *Ledger) fenceTenant(f ledger.Fence) {
-	t := l.tenants[f.Scope.Tenant]
+func (l *Ledger) fenceTenant(e *erasure, at time.Time) {
+	t := l.tenants[e.Scope.Tenant]
 	if t.Fenced() {
 		return
 	}
-	t.FencedAt, t.FencedBy, t.IndexKey = kept(f.At), f.ID, nil
+	t.FencedAt, t.FencedBy, t.IndexKey = kept(at), e.ID, nil
 	l.tenants[t.ID] = t
 	for _, e := range l.epochs {
 		if e.Tenant == t.ID && !over(e.State) {
@@ -77,10 +85,10 @@ func (l *Ledger) enterTenant(r ledger.Record) {
 }
 
 // keyed lists the executions of a whole tenant's erasure that are not erased yet,
-// oldest first.
+// oldest first. One that has not fenced drops no execution's key.
 func (l *Ledger) keyed(e *erasure) (xs []*ledger.Execution) {
 	for _, x := range l.executions {
-		if e.Scope.WholeTenant && x.Tenant == e.Scope.Tenant && x.State != ledger.ExecutionErased {
+		if e.Scope.WholeTenant && !e.Closing && x.Tenant == e.Scope.Tenant && x.State != ledger.ExecutionErased {
 			xs = append(xs, x)
 		}
 	}

@@ -28,6 +28,7 @@ func (l *Ledger) SetPolicy(ctx context.Context, p ledger.Policy, e ledger.Entry)
 	p.Version = l.versions
 	c := class{p.Tenant, p.Class}
 	l.policies[c] = append([]ledger.Policy{p}, l.policies[c]...)
+	l.wake(p.Tenant, p.At)
 	l.append(e)
 	return nil
 }
@@ -78,7 +79,7 @@ func (l *Ledger) EndExecution(ctx context.Context, tenant string, tag blobd.Exec
 		x.EndedAt = kept(at)
 		l.append(e)
 	}
-	return *cloneExecution(*x), nil
+	return *l.shown(x), nil
 }
 
 // Due implements ledger.Policies.
@@ -129,10 +130,9 @@ func (l *Ledger) due(at ledger.Position) (ledger.DueRow, bool) {
 	if x.State == ledger.ExecutionErased || l.fenced(x.Tenant) {
 		return ledger.DueRow{}, false
 	}
-	return ledger.DueRow{
-		Position: at, N: l.numbers[at], ExecutionID: x.ID, Class: row.Class, State: row.State,
-		CreatedAt: row.CreatedAt, EndedAt: x.EndedAt, Size: row.Size,
-	}, true
+	r := l.facts(at, row)
+	r.Held = l.held(x.Tenant, &r)
+	return r, true
 }
 
 // CountStored implements ledger.Policies.

@@ -21,22 +21,30 @@ func (l *Ledger) Replay(ctx context.Context, rs []ledger.Record) error {
 	}
 	own := l.giveWay(lost)
 	for _, r := range lost {
+		r.At, r.Before, r.Until = kept(r.At), kept(r.Before), kept(r.Until)
 		if err := l.reapply(r); err != nil {
 			return refuse("replay", err)
 		}
-		r.At = kept(r.At)
 		l.journal = append(l.journal, journalled{r, true})
 		slices.SortFunc(l.journal, func(a, b journalled) int { return int(a.Seq - b.Seq) })
 		l.writes = max(l.writes, r.Writes)
 		l.headEvidence = len(l.entries)
 	}
 	for _, r := range own {
-		r = l.record(r)
-		if e := l.erasure(r.ErasureID); e != nil {
-			e.first = r
-		}
+		l.renumber(r)
 	}
 	return nil
+}
+
+// renumber gives a record of this ledger a number behind all others.
+func (l *Ledger) renumber(old ledger.Record) {
+	r := l.record(old)
+	if e := l.erasure(r.ErasureID); e != nil && e.first.Seq == old.Seq && e.first.Kind == old.Kind {
+		e.first = r
+	}
+	if o := l.orders[r.OrderID]; o != nil && o.first.Seq == old.Seq && o.first.Kind == old.Kind {
+		o.first = r
+	}
 }
 
 // checkReplays returns the records that this ledger lost, if all may be applied.
@@ -75,7 +83,13 @@ func (l *Ledger) giveWay(lost []ledger.Record) (own []ledger.Record) {
 
 func (l *Ledger) checkReplay(r ledger.Record) error {
 	switch r.Kind {
-	case ledger.RecordMark, ledger.RecordOrder, ledger.RecordLift, ledger.RecordRevoke:
+	case ledger.RecordMark, ledger.RecordRevoke:
+	case ledger.RecordLift:
+		if r.OrderID == "" {
+			return fmt.Errorf("a lift of no order: %w", blobd.ErrInvalid)
+		}
+	case ledger.RecordOrder:
+		return l.checkOrderReplay(r)
 	case ledger.RecordFence, ledger.RecordErase, ledger.RecordTenant:
 		if len(r.Refs) > 0 && r.Kind != ledger.RecordErase || r.ErasureID == "" || r.Tenant == "" && r.Kind == ledger.RecordTenant {
 			return fmt.Errorf("%s record of %d refs: %w", r.Kind, len(r.Refs), blobd.ErrInvalid)
@@ -92,26 +106,46 @@ func (l *Ledger) checkReplay(r ledger.Record) error {
 func (l *Ledger) reapply(r ledger.Record) error {
 	switch r.Kind {
 	case ledger.RecordFence, ledger.RecordErase, ledger.RecordTenant:
-		known := l.erasure(r.ErasureID) != nil
-		scope := ledger.Scope{Tenant: r.Tenant, Tag: r.Tag, Refs: r.Refs, WholeTenant: r.Kind == ledger.RecordTenant}
-		if scope.WholeTenant {
-			l.enterTenant(r)
-		}
-		added, err := l.fence(ledger.Fence{ID: r.ErasureID, At: r.At, RunAt: r.At, Scope: scope},
-			r.Kind == ledger.RecordErase, true, max(r.Wrap, l.wrapOf(scope)))
-		if err != nil {
-			return err
-		}
-		added.first = r
-		if known {
-			l.erasures = l.erasures[:len(l.erasures)-1]
-		}
-	case ledger.RecordOrder, ledger.RecordLift: // TODO: engine
+		return l.reapplyFence(r)
+	case ledger.RecordOrder:
+		l.reapplyOrder(r)
+	case ledger.RecordLift:
+		l.reapplyLift(r)
 	case ledger.RecordRevoke:
 		if t, known := l.tokens[r.TokenID]; known && t.Tenant == r.Tenant && t.RevokedAt.IsZero() {
 			t.RevokedAt = kept(r.At)
 			l.tokens[r.TokenID] = t
 		}
+	}
+	return nil
+}
+
+func (l *Ledger) reapplyFence(r ledger.Record) error {
+	if r.Kind == ledger.RecordTenant {
+		l.enterTenant(r)
+	}
+	scope := ledger.Scope{Tenant: r.Tenant, Tag: r.Tag, Refs: r.Refs, WholeTenant: r.Kind == ledger.RecordTenant}
+	wrap := max(r.Wrap, l.wrapOf(scope))
+	e := newErasure(&ledger.Fence{ID: r.ErasureID, At: r.At, Scope: scope})
+	e.OfRefs = r.Kind == ledger.RecordErase
+	known := l.erasure(r.ErasureID)
+	if known != nil && known.Closing {
+		e = known
+		e.asked = sorted(append(e.asked, r.Refs...))
+	}
+	if err := l.fence(e, r.At, true); err != nil {
+		return err
+	}
+	if known != nil && e != known {
+		return nil // it fenced before: what this one found is told by that one
+	}
+	e.Wrap, e.runAt, e.held = max(e.Wrap, wrap), r.At.UnixMicro(), false
+	if known == nil {
+		e.first = r
+		l.erasures = append(l.erasures, e)
+	}
+	if o := l.closingOf(e); o != nil {
+		l.end(o, r.At, "", "")
 	}
 	return nil
 }

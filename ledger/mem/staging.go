@@ -19,6 +19,7 @@ type staging struct {
 	created    []bool
 	kept       []blobd.Ref // found live by the put
 	erased     []blobd.Ref
+	closed     ledger.CloseReason // the strongest of the rows that it would join
 	inUse      bool
 }
 
@@ -35,6 +36,9 @@ func (s *staging) run() error {
 	if len(s.erased) > 0 {
 		return &blobd.RefsError{Refs: s.erased, Err: blobd.ErrBlobErased}
 	}
+	if err := refusal(s.closed); err != nil {
+		return err
+	}
 	if s.inUse {
 		return fmt.Errorf("a ref is in use or no longer live: %w", blobd.ErrConflict)
 	}
@@ -48,7 +52,18 @@ func (s *staging) row(ref blobd.Ref) *ledger.Blob {
 func (s *staging) checkKept(ref blobd.Ref) {
 	s.kept = append(s.kept, ref)
 	row := s.row(ref)
-	s.inUse = s.inUse || row == nil || row.State != ledger.BlobLive
+	if row == nil || row.State != ledger.BlobLive {
+		s.inUse = true
+		return
+	}
+	s.join(s.ledger.blob(s.capture.Tag, row))
+}
+
+// join notes why a live row that the capture would add to is closed.
+func (s *staging) join(row *ledger.Blob) {
+	if row.Closed != 0 && (s.closed == 0 || row.Closed < s.closed) {
+		s.closed = row.Closed
+	}
 }
 
 // put stages a new row, or answers with the live one that has its repeat tag.
@@ -64,6 +79,10 @@ func (s *staging) put(i int) {
 		switch seen := s.ledger.blob(s.capture.Tag, existing); {
 		case existing.State == ledger.BlobErased:
 			s.erased = append(s.erased, existing.Ref)
+			s.answers = append(s.answers, existing)
+			return
+		case seen.Closed != 0:
+			s.join(seen)
 			s.answers = append(s.answers, existing)
 			return
 		case !seen.Expired(kept(s.capture.At)):

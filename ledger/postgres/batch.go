@@ -21,6 +21,7 @@ type batch struct {
 	fenced     map[string]bool           // tenants that were off-boarded
 	versions   map[class][]ledger.Policy // of policies, newest first
 	classes    map[class]bool            // that were put before
+	orders     []openOrder               // that may close or suppress a capture
 
 	changed  []*execution // in the order in which a capture first changed them
 	rows     []*row       // inserted
@@ -44,7 +45,6 @@ type execution struct {
 	id           string
 	tenant       string
 	state        ledger.ExecutionState
-	reason       ledger.CloseReason
 	key          *ledger.WrappedKey
 	createdAt    time.Time
 	endedAt      time.Time
@@ -119,15 +119,16 @@ func (b *batch) apply(c *ledger.Capture) (ledger.Committed, error) {
 func (b *batch) check(e *execution, c *ledger.Capture) error {
 	minimum, known := b.minimum[c.Tenant]
 	isNew := e.isNew && !e.changed // an earlier capture of this batch may have made it
+	closes, suppressed := b.covered(c)
 	switch {
 	case e.state == ledger.ExecutionErased:
 		return refusal{blobd.ErrErased}
 	case b.fenced[c.Tenant]:
 		return refusal{blobd.ErrTenantErased}
-	case e.state == ledger.ExecutionClosed && e.reason == ledger.ClosedRestricted:
-		return refusal{blobd.ErrRestricted}
-	case e.state == ledger.ExecutionClosed:
-		return refusal{blobd.ErrClosed}
+	case closes != 0:
+		return refusal{closedBy(closes.Closes())}
+	case suppressed:
+		return refusal{blobd.ErrSuppressed}
 	case !known:
 		return refusal{fmt.Errorf("tenant: %w", blobd.ErrNotFound)}
 	case !isNew && e.tenant != c.Tenant:

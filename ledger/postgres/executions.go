@@ -81,6 +81,11 @@ func (f *filter) and(condition string, args ...any) {
 	}
 }
 
+// isClosed tells whether an order covers an execution e whole; the orders of single
+// executions are looked through once for all of a listing.
+const isClosed = `(EXISTS (SELECT 1 FROM orders o WHERE o.tenant = $1 AND o.form = 5 AND o.kind IN (2, 3) AND o.lifted_at IS NULL)
+	OR e.tag IN (SELECT o.execution_tag FROM orders o WHERE o.tenant = $1 AND o.form = 1 AND o.kind IN (2, 3) AND o.lifted_at IS NULL))`
+
 // ListExecutions implements ledger.Executions.
 func (l *Ledger) ListExecutions(ctx context.Context, q ledger.ExecutionQuery) ([]ledger.Execution, error) {
 	const op = "list executions"
@@ -92,11 +97,12 @@ func (l *Ledger) ListExecutions(ctx context.Context, q ledger.ExecutionQuery) ([
 		f.and("(e.created_at, e.tag) < (%, %)", q.Before.CreatedAt.UnixMicro(), q.Before.Tag[:])
 	}
 	switch q.State {
-	case 0:
+	case ledger.ExecutionOpen:
+		f.and(living + " AND NOT " + isClosed)
+	case ledger.ExecutionClosed:
+		f.and(living + " AND " + isClosed)
 	case ledger.ExecutionErased:
-		f.and("(e.state = % OR t.fenced_at IS NOT NULL)", int16(q.State))
-	default:
-		f.and("e.state = % AND t.fenced_at IS NULL", int16(q.State))
+		f.and("(e.state = 3 OR t.fenced_at IS NOT NULL)")
 	}
 	if q.Class != "" {
 		f.and(`e.state <> 3 AND t.fenced_at IS NULL AND EXISTS (SELECT 1 FROM blobs b
@@ -113,11 +119,12 @@ func (l *Ledger) Records(ctx context.Context, q ledger.RecordQuery) ([]ledger.Re
 	if err := checkLimit(op, q.Limit); err != nil {
 		return nil, err
 	}
-	f := filter{"SELECT " + blobColumns + ", " + ruleColumns + `, p.seq, p.step_id, p.attempt, p.part_index, p.kind, p.status,
-		p.provider, p.model, p.at, p.ref
+	f := filter{"SELECT " + blobColumns + ", " + ruleColumns + ", " + coverColumns + ", (SELECT coalesce($3::bigint, " + serverClock + `)),
+		p.seq, p.step_id, p.attempt, p.part_index, p.kind, p.status, p.provider, p.model, p.at, p.ref
 		FROM parts p LEFT JOIN executions e ON e.tag = p.execution_tag
+		LEFT JOIN tenants t ON t.id = e.tenant
 		LEFT JOIN blobs b ON p.status = 1 AND b.execution_tag = p.execution_tag AND b.ref = p.ref
-		` + governing + ` WHERE p.execution_tag = $1 AND p.seq > $2`, []any{q.Tag[:], q.After}}
+		` + governing + ` WHERE p.execution_tag = $1 AND p.seq > $2`, []any{q.Tag[:], q.After, l.now()}}
 	if q.StepID != "" {
 		f.and("p.step_id = %", q.StepID)
 	}
@@ -132,7 +139,8 @@ func scanPart(r pgx.CollectableRow) (p ledger.RecordedPart, err error) {
 	var b blobRow
 	var status int16
 	var ref []byte
-	err = r.Scan(append(b.to(), &p.Seq, &p.StepID, &p.Attempt, &p.Index, &p.Kind, &status,
+	var now time.Time
+	err = r.Scan(append(b.to(), moment{&now}, &p.Seq, &p.StepID, &p.Attempt, &p.Index, &p.Kind, &status,
 		&p.Provider, &p.Model, moment{&p.At}, &ref)...)
 	if err != nil {
 		return p, err
@@ -142,7 +150,7 @@ func scanPart(r pgx.CollectableRow) (p ledger.RecordedPart, err error) {
 			return p, err
 		}
 	}
-	p.Blob, err = b.blob()
+	p.Blob, err = b.blob(now)
 	return p, err
 }
 

@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 
@@ -17,7 +18,10 @@ type scope struct {
 	ledger.Scope
 	ofRefs       bool
 	refs         []blobd.Ref // sorted, each once
-	known        bool        // the execution, or the whole tenant, has a row
+	known        bool        // the execution has a row, or of a wider scope the tenant
+	tenantKnown  bool        // the tenant has a row
+	holds        bool        // the tenant has an open hold
+	floors       bool        // and a policy with a floor
 	fenced       bool        // the tenant was off-boarded
 	whole        ledger.Plan // of a whole tenant, where it was counted
 	tenant       string      // its
@@ -45,11 +49,27 @@ func newScope(s ledger.Scope, ofRefs bool) *scope {
 	return sc
 }
 
-// read queues the reading of a scope, of one row for a whole execution. With
-// lock it keeps others from changing what it read: the execution first, and in
-// a later statement the blobs in order.
+// lock queues the tenant's lock for a fence. It is shared by those within one
+// execution that place no order; a worker of an epoch holds its row before it asks
+// for that lock, so the rows come before that of a whole tenant.
+func (sc *scope) lock(t *tx, alone bool) {
+	switch {
+	case sc.WholeTenant:
+		t.exec("SELECT 1 FROM epochs WHERE tenant = $1 AND state IN (1, 2, 3) ORDER BY seq FOR UPDATE", sc.Tenant)
+		t.tenantAlone(sc.Tenant)
+	case alone:
+		t.tenantAlone(sc.Tenant)
+	default:
+		t.shareTenant(sc.Tenant)
+	}
+	t.scan(nil, []any{&sc.holds, &sc.floors}, mayProtect, sc.Tenant)
+}
+
+// read queues the reading of a scope, of one row for a whole execution and for what
+// is wider. With lock it keeps others from changing what it read: the execution
+// first, and in a later statement the blobs in order.
 func (sc *scope) read(t *tx, lock bool) {
-	if sc.WholeTenant {
+	if !sc.Form().Bounded() {
 		sc.readTenant(t, lock)
 		return
 	}
@@ -60,7 +80,7 @@ func (sc *scope) read(t *tx, lock bool) {
 	t.scan(&sc.known, []any{&sc.tenant, &sc.state, &sc.blobs, &sc.bytes},
 		"SELECT tenant, state, blobs, bytes FROM executions WHERE tag = $1"+ofExecution, sc.Tag[:])
 	t.scan(nil, []any{&sc.wrap}, wrapOf, sc.Tag[:], sc.Tenant)
-	t.scan(nil, []any{&sc.fenced}, "SELECT fenced_at IS NOT NULL FROM tenants WHERE id = $1", sc.Tenant)
+	t.scan(&sc.tenantKnown, []any{&sc.fenced}, "SELECT fenced_at IS NOT NULL FROM tenants WHERE id = $1", sc.Tenant)
 	if !sc.ofRefs {
 		return
 	}
@@ -82,7 +102,7 @@ const wrapOf = `SELECT coalesce(
 
 // count makes the plan of what was read.
 func (sc *scope) count() error {
-	if sc.WholeTenant {
+	if !sc.Form().Bounded() {
 		return sc.countTenant()
 	}
 	if sc.known && sc.tenant != sc.Tenant {
@@ -138,6 +158,9 @@ func (l *Ledger) Plan(ctx context.Context, s ledger.Scope) (ledger.Plan, error) 
 	if err := s.Check(); err != nil {
 		return ledger.Plan{}, classify(op, err)
 	}
+	if !s.Form().Fenceable() {
+		return ledger.Plan{}, classify(op, fmt.Errorf("no fence is of this form: %w", blobd.ErrInvalid))
+	}
 	var sc *scope
 	err := l.readOnly(ctx, "REPEATABLE READ", func(_ context.Context, x *tx) error {
 		sc = newScope(s, len(s.Refs) > 0)
@@ -162,9 +185,10 @@ func (l *Ledger) Fence(ctx context.Context, f ledger.Fence) (e ledger.Erasure, r
 	if err := f.Scope.Check(); err != nil {
 		return e, rec, classify(op, err)
 	}
-	err = l.write(ctx, op, func(ctx context.Context, x *tx) (err error) {
+	f.Scope = storedScope(f.Scope)
+	err = l.writeAlone(ctx, op, closes(&f), func(ctx context.Context, x *tx, alone bool) (err error) {
 		e, rec = ledger.Erasure{}, ledger.Record{}
-		return fence(ctx, x, f, &e, &rec)
+		return fence(ctx, x, f, alone, &e, &rec)
 	})
 	if err != nil {
 		return ledger.Erasure{}, ledger.Record{}, err
@@ -173,30 +197,80 @@ func (l *Ledger) Fence(ctx context.Context, f ledger.Fence) (e ledger.Erasure, r
 }
 
 // fence locks and reads in one round trip, and changes in another.
-func fence(ctx context.Context, x *tx, f ledger.Fence, e *ledger.Erasure, rec *ledger.Record) error {
-	sc := newScope(f.Scope, len(f.Scope.Refs) > 0)
-	if !sc.WholeTenant {
-		x.shareTenant(f.Scope.Tenant)
-	}
+func fence(ctx context.Context, x *tx, f ledger.Fence, alone bool, e *ledger.Erasure, rec *ledger.Record) error {
+	sc := newScope(f.Scope, f.Scope.Form() == ledger.ScopeRefs)
+	sc.lock(x, alone)
 	sc.read(x, true)
 	again := false
 	var first recordRow
 	// After the lock, so that of two fences with one id the second sees the first.
 	x.scan(&again, append(erasureTo(e), first.to()...),
-		"SELECT "+erasureColumns+", "+recordColumns+" FROM erasures x JOIN journal j ON j.seq = x.record WHERE x.id = $1", f.ID)
+		"SELECT "+erasureColumns+", "+recordColumns+" FROM erasures x LEFT JOIN journal j ON j.seq = x.record WHERE x.id = $1", f.ID)
 	if err := x.flush(ctx); err != nil {
 		return err
 	}
 	if again {
 		*rec = first.get()
-		return sameScope(*e, f.Scope)
+		return sameScope(e, &f.Scope)
 	}
 	if err := sc.count(); err != nil {
 		return err
 	}
-	moved, err := applyFence(ctx, x, sc, f, false)
+	to, err := proceed(ctx, x, sc, &f, alone, rec)
 	if err != nil {
 		return err
+	}
+	var record any // the newest
+	if to.state == string(ledger.ErasureAwaiting) {
+		record = int64(0)
+	}
+	insertErasure(x, &f, sc.ofRefs, to, record)
+	x.readErasure(e, f.ID)
+	return nil
+}
+
+func sameScope(e *ledger.Erasure, s *ledger.Scope) error {
+	have, want := e.Scope, *s
+	want.Refs = nil
+	if e.OfRefs != (len(s.Refs) > 0) || compareScopes(&have, &want) != 0 {
+		return fmt.Errorf("the erasure id has another scope: %w", blobd.ErrConflict)
+	}
+	return nil
+}
+
+// proceed fences what was read and locked, or else closes it, or awaits approvals.
+func proceed(ctx context.Context, x *tx, sc *scope, f *ledger.Fence, alone bool, rec *ledger.Record) (standing, error) {
+	mustClose := closes(f)
+	if f.Strict || f.Approvals == 0 && !mustClose {
+		protected, err := sc.protected(ctx, x, f.At)
+		if err != nil {
+			return standing{}, err
+		}
+		if protected && f.Strict {
+			return standing{}, fmt.Errorf("something in scope is protected: %w", blobd.ErrHeld)
+		}
+		mustClose = mustClose || protected
+	}
+	switch {
+	case f.Approvals == 0 && !mustClose:
+		return fenceNow(ctx, x, sc, f, rec)
+	case !sc.tenantKnown:
+		return standing{}, fmt.Errorf("tenant: %w", blobd.ErrNotFound)
+	case f.Approvals > 0:
+		x.append(f.Asked...)
+		x.move(counts{entries: int64(len(f.Asked))})
+		return standing{state: string(ledger.ErasureAwaiting), closing: true, plan: f.Plan, runAt: f.RunAt, grace: f.GraceUntil, wrap: sc.wrap}, nil
+	case !alone:
+		return standing{}, errAlone
+	}
+	return closeScope(x, sc, f, rec), nil
+}
+
+// fenceNow fences what was read and locked, with the evidence and the record of it.
+func fenceNow(ctx context.Context, x *tx, sc *scope, f *ledger.Fence, rec *ledger.Record) (standing, error) {
+	moved, err := applyFence(ctx, x, sc, *f, false)
+	if err != nil {
+		return standing{}, err
 	}
 	x.append(f.Entries...)
 	moved.entries = int64(len(f.Entries))
@@ -211,26 +285,12 @@ func fence(ctx context.Context, x *tx, f ledger.Fence, e *ledger.Erasure, rec *l
 	x.record(rec, ledger.Record{
 		Kind: kind, At: f.At, Tenant: f.Scope.Tenant, Tag: f.Scope.Tag, Refs: sc.named, ErasureID: f.ID, Wrap: uint32(sc.wrap),
 	})
-	insertErasure(x, sc, f, nil)
-	*e = newErasure(sc, f)
-	return nil
+	return sc.running(f.RunAt), nil
 }
 
-func sameScope(e ledger.Erasure, s ledger.Scope) error {
-	if e.Scope.Tenant != s.Tenant || e.Scope.Tag != s.Tag || e.OfRefs != (len(s.Refs) > 0) || e.Scope.WholeTenant != s.WholeTenant {
-		return fmt.Errorf("the erasure id has another scope: %w", blobd.ErrConflict)
-	}
-	return nil
-}
-
-// newErasure is the row that insertErasure makes.
-func newErasure(sc *scope, f ledger.Fence) ledger.Erasure {
-	return ledger.Erasure{
-		ID: f.ID, Scope: ledger.Scope{Tenant: sc.Tenant, Tag: sc.Tag, ExecutionID: sc.ExecutionID, WholeTenant: sc.WholeTenant},
-		OfRefs: sc.ofRefs, State: ledger.ErasureRunning, Plan: sc.plan,
-		RequestedBy: f.RequestedBy, Reason: f.Reason, LegalBasis: f.LegalBasis, Regime: f.Regime, ExternalRef: f.ExternalRef,
-		ReceivedAt: stored(f.ReceivedAt), DueAt: stored(f.DueAt), FencedAt: stored(f.At), Wrap: uint32(sc.wrap),
-	}
+// running is where an erasure goes that fenced.
+func (sc *scope) running(runAt time.Time) standing {
+	return standing{state: string(ledger.ErasureRunning), plan: sc.plan, runAt: runAt, wrap: sc.wrap, named: sc.named}
 }
 
 // applyFence erases what a scope holds, and returns what that takes off the
@@ -287,23 +347,4 @@ func eraseRefs(x *tx, sc *scope, f ledger.Fence, replayed bool) counts {
 			sc.Tag[:], sc.live.Blobs, sc.live.Bytes)
 	}
 	return counts{blobs: -sc.live.Blobs, bytes: -sc.live.Bytes}
-}
-
-// insertErasure queues the erasure's row. Its record is the newest one, or the
-// one that is replayed.
-func insertErasure(x *tx, sc *scope, f ledger.Fence, record any) {
-	p := sc.plan
-	x.exec(`INSERT INTO erasures (id, tenant, execution_tag, execution_id, of_refs, state,
-		plan_executions, plan_blobs, plan_bytes, already_erased, not_found,
-		requested_by, reason, legal_basis, regime, external_ref, received_at, due_at, fenced_at, run_at, wrap, whole_tenant, record)
-		SELECT $1, $2, $3, $4, $5, 'running', $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $22,
-			coalesce($21::bigint, d.head) FROM deployment d`,
-		f.ID, sc.Tenant, sc.Tag[:], sc.ExecutionID, sc.ofRefs,
-		p.Executions, p.Blobs, p.Bytes, p.AlreadyErased, p.NotFound,
-		f.RequestedBy, []byte(f.Reason), []byte(f.LegalBasis), []byte(f.Regime), []byte(f.ExternalRef),
-		micros(f.ReceivedAt), micros(f.DueAt), f.At.UnixMicro(), f.RunAt.UnixMicro(), sc.wrap, record, sc.WholeTenant)
-	if len(sc.named) > 0 {
-		x.exec("INSERT INTO erasure_refs (erasure, ref) SELECT x.seq, r FROM erasures x, unnest($2::bytea[]) r WHERE x.id = $1",
-			f.ID, raw(sc.named))
-	}
 }

@@ -112,8 +112,10 @@ func empty(t testing.TB, url string) {
 	_, err = c.Exec(ctx, `BEGIN;
 		SET LOCAL session_replication_role = replica;
 		DELETE FROM evidence_checkpoints; DELETE FROM evidence_indexes; DELETE FROM free_texts; DELETE FROM evidence;
-		DELETE FROM erasure_refs; DELETE FROM erasures; DELETE FROM journal; DELETE FROM requests; DELETE FROM epochs;
+		DELETE FROM order_refs; DELETE FROM order_subjects; DELETE FROM orders; DELETE FROM erasure_rows;
+		DELETE FROM clock_events; DELETE FROM erasure_refs; DELETE FROM erasures; DELETE FROM journal; DELETE FROM requests; DELETE FROM epochs;
 		DELETE FROM parts; DELETE FROM subjects; DELETE FROM blobs; DELETE FROM execution_keys; DELETE FROM executions;
+		DELETE FROM webhook_deliveries; DELETE FROM webhooks; DELETE FROM webhook_feed; INSERT INTO webhook_feed DEFAULT VALUES;
 		DELETE FROM tokens; DELETE FROM sweeps; DELETE FROM classes; DELETE FROM policy_versions; DELETE FROM tenants;
 		DELETE FROM counters; INSERT INTO counters (slot) SELECT generate_series(0, 63);
 		DELETE FROM deployment; INSERT INTO deployment DEFAULT VALUES;

@@ -18,11 +18,7 @@ func (l *Ledger) Claim(ctx context.Context, owner string, at, until time.Time) (
 	found := false
 	err = l.write(ctx, op, func(_ context.Context, x *tx) error {
 		j, found = ledger.Job{}, false
-		x.scan(&found, append(erasureTo(&j.Erasure), &j.Lease.Term),
-			`UPDATE erasures x SET term = term + 1, attempts = attempts + 1, lease_owner = $1, lease_until = $2
-			WHERE seq = (SELECT seq FROM erasures WHERE state = 'running' AND run_at <= $3
-				AND (lease_owner IS NULL OR lease_until <= $3) ORDER BY run_at, seq LIMIT 1 FOR UPDATE SKIP LOCKED)
-			RETURNING `+erasureColumns+", x.term", owner, until.UnixMicro(), at.UnixMicro())
+		claim(x, &found, &j, owner, at, until)
 		return nil
 	})
 	if err := classifyFound(op, found, err); err != nil {
@@ -30,6 +26,18 @@ func (l *Ledger) Claim(ctx context.Context, owner string, at, until time.Time) (
 	}
 	j.Lease.ErasureID, j.Lease.Owner, j.Lease.Until = j.Erasure.ID, owner, stored(until)
 	return j, nil
+}
+
+// claim queues the lease of the erasure that is due first. One whose grace is over,
+// or that was deferred until then, passes over its scope from now on.
+func claim(x *tx, found *bool, j *ledger.Job, owner string, at, until time.Time) {
+	x.scan(found, append(erasureTo(&j.Erasure), &j.Lease.Term),
+		`UPDATE erasures x SET term = term + 1, attempts = attempts + 1, lease_owner = $1, lease_until = $2,
+				state = CASE WHEN state IN ('grace', 'deferred') THEN 'passing' ELSE state END,
+				woken_at = NULL
+			WHERE seq = (SELECT seq FROM erasures WHERE state IN ('running', 'passing', 'grace', 'deferred') AND run_at <= $3
+				AND (lease_owner IS NULL OR lease_until <= $3) ORDER BY run_at, seq LIMIT 1 FOR UPDATE SKIP LOCKED)
+			RETURNING `+erasureColumns+", x.term", owner, until.UnixMicro(), at.UnixMicro())
 }
 
 // job is what a lease's holder works on.
@@ -41,15 +49,25 @@ type job struct {
 
 	tenant      string
 	wholeTenant bool
+
+	closing bool         // it has not fenced
+	scope   ledger.Scope // whole, then
+	grace   time.Time
 }
 
 // held locks and returns the job of a lease that is still its holder's.
 func held(ctx context.Context, x *tx, l ledger.Lease) (j job, err error) {
 	found := false
-	x.scan(&found, []any{&j.seq, fixed(j.tag[:]), &j.ofRefs, &j.tombstoned, &j.tenant, &j.wholeTenant},
-		`SELECT seq, execution_tag, of_refs, tombstoned, tenant, whole_tenant FROM erasures
-		WHERE id = $1 AND state = 'running' AND lease_owner = $2 AND term = $3 FOR UPDATE`, l.ErasureID, l.Owner, l.Term)
+	var refs [][32]byte
+	s := &j.scope
+	x.scan(&found, []any{
+		&j.seq, fixed(j.tag[:]), &j.ofRefs, &j.tombstoned, &j.tenant, &j.wholeTenant, &j.closing, moment{&j.grace},
+		&s.ExecutionID, hashes{&refs}, hashes{&s.Subjects}, &s.Class, moment{&s.CapturedBefore},
+	}, `SELECT seq, execution_tag, of_refs, tombstoned, tenant, whole_tenant, closing, grace_until,
+			execution_id, scope_refs, subjects, class, captured_before FROM erasures
+		WHERE id = $1 AND state IN ('running', 'passing') AND lease_owner = $2 AND term = $3 FOR UPDATE`, l.ErasureID, l.Owner, l.Term)
 	err = x.flush(ctx)
+	s.Tenant, s.Tag, s.Refs, s.WholeTenant = j.tenant, j.tag, refsOf(refs), j.wholeTenant
 	if err == nil && !found {
 		err = fmt.Errorf("the lease is stale: %w", blobd.ErrConflict)
 	}
@@ -129,17 +147,25 @@ func (l *Ledger) Tombstone(ctx context.Context, lease ledger.Lease, limit int) (
 		if j, err = held(ctx, x, lease); err != nil {
 			return err
 		}
-		if j.wholeTenant {
+		switch {
+		case j.closing:
+			return tombstoneDropped(ctx, x, j, limit)
+		case j.wholeTenant:
 			return tombstoneTenant(ctx, x, &j, limit)
+		default:
+			return tombstone(ctx, x, j, limit)
 		}
-		return tombstone(ctx, x, j, limit)
 	})
 	if err != nil {
 		return 0, err
 	}
 	// Counted apart, so that no lock is held meanwhile; nothing adds rows to a
 	// fenced scope but recovery.
-	if j.wholeTenant {
+	switch {
+	case j.closing:
+		left, _, err := one(ctx, l, op, pgx.RowTo[int], "SELECT count(*)"+droppedRows, afterPosition(j.seq, ledger.Position{})...)
+		return left, err
+	case j.wholeTenant:
 		return l.countTenant(ctx, op, j, limit)
 	}
 	from, args := j.leftAfter(nil)
@@ -164,6 +190,7 @@ func tombstone(ctx context.Context, x *tx, j job, limit int) error {
 		step_id = '', wrapped = NULL, audience = NULL, repeat = CASE WHEN $1 THEN repeat END
 		WHERE execution_tag = $2 AND ref = ANY($3::bytea[])`, j.ofRefs, j.tag[:], refs)
 	x.exec("DELETE FROM subjects WHERE execution_tag = $1 AND ref = ANY($2::bytea[])", j.tag[:], refs)
+	x.exec("UPDATE erasure_rows SET done = TRUE WHERE erasure = $1 AND execution_tag = $2 AND ref = ANY($3::bytea[])", j.seq, j.tag[:], refs)
 	last := []byte{}
 	if len(refs) == limit {
 		last = refs[limit-1]
@@ -172,8 +199,8 @@ func tombstone(ctx context.Context, x *tx, j job, limit int) error {
 	return nil
 }
 
-// earlierRunning finds an erasure before this one that covers what it covers:
-// of the whole execution, of refs that both name, or of the whole tenant.
+// earlierRunning finds an erasure before this one that fenced what it covers: the
+// whole execution, refs that both name, or the whole tenant.
 const earlierRunning = `SELECT 1 FROM erasures e WHERE e.execution_tag = $1 AND e.seq < $2 AND e.state = 'running'
 	AND (NOT e.of_refs OR EXISTS (SELECT 1 FROM erasure_refs a JOIN erasure_refs b ON a.ref = b.ref
 		WHERE a.erasure = e.seq AND b.erasure = $2))
@@ -198,6 +225,9 @@ func (l *Ledger) Finish(ctx context.Context, lease ledger.Lease, p ledger.Progre
 		}
 		x.exec(`UPDATE erasures SET state = 'erased', erased_at = $1, lease_owner = NULL, lease_until = NULL
 			WHERE seq = $2`, at.UnixMicro(), j.seq)
+		if j.closing {
+			endClosing(x, &j, lease, ledger.Lift{At: at})
+		}
 		x.append(es...)
 		x.move(counts{entries: int64(len(es))})
 		return nil
@@ -207,8 +237,14 @@ func (l *Ledger) Finish(ctx context.Context, lease ledger.Lease, p ledger.Progre
 func finishable(ctx context.Context, x *tx, j job) error {
 	var left, earlier bool
 	var one int
-	from, args := j.leftAfter(nil)
-	x.scan(&left, []any{&one}, "SELECT 1"+from+" LIMIT 1", args...)
+	if j.closing {
+		if err := j.droppable(ctx, x); err != nil {
+			return err
+		}
+	} else {
+		from, args := j.leftAfter(nil)
+		x.scan(&left, []any{&one}, "SELECT 1"+from+" LIMIT 1", args...)
+	}
 	x.scan(&earlier, []any{&one}, earlierRunning, j.tag[:], j.seq, j.tenant)
 	switch err := x.flush(ctx); {
 	case err != nil:

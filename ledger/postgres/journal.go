@@ -23,8 +23,8 @@ func (t *tx) lockHead() { t.exec("SELECT head FROM deployment FOR UPDATE") }
 const nextRecord = `WITH n AS (SELECT coalesce(sum(entries), 0)::bigint AS entries, coalesce(sum(writes), 0)::bigint AS writes FROM counters),
 	h AS (UPDATE deployment SET head = head + 1, head_entries = n.entries FROM n
 		WHERE $1 OR n.entries > head_entries RETURNING head, n.writes)
-	INSERT INTO journal (seq, kind, at, tenant, tag, refs, reason, erasure_id, token_id, wrap, writes, published)
-	SELECT h.head, $2, $3, $4, $5, $6, $7, $8, $9, $10, h.writes, FALSE FROM h RETURNING seq, writes`
+	INSERT INTO journal (seq, kind, at, tenant, tag, refs, reason, erasure_id, token_id, wrap, order_fields, writes, published)
+	SELECT h.head, $2, $3, $4, $5, $6, 0, $7, $8, $9, $10, h.writes, FALSE FROM h RETURNING seq, writes`
 
 // record queues a record, after the evidence and the counters of the change,
 // and leaves in made what became of it.
@@ -32,48 +32,82 @@ func (t *tx) record(made *ledger.Record, r ledger.Record) { t.recordIf(true, mad
 
 func (t *tx) recordIf(always bool, made *ledger.Record, r ledger.Record) {
 	t.lockHead()
-	r.At = stored(r.At)
+	r.At, r.Before, r.Until = stored(r.At), stored(r.Before), stored(r.Until)
+	args, err := recordArgs(r)
 	t.each(func(row pgx.CollectableRow) error {
+		if err != nil {
+			return err
+		}
 		if err := row.Scan(&r.Seq, &r.Writes); err != nil {
 			return err
 		}
 		*made = r
 		return nil
-	}, nextRecord, append([]any{always}, recordArgs(r)...)...)
+	}, nextRecord, append([]any{always}, args...)...)
 }
 
-// recordArgs are a record's kind to wrap as arguments.
-func recordArgs(r ledger.Record) []any {
+// recordArgs are a record's kind to what it says of an order as arguments.
+func recordArgs(r ledger.Record) ([]any, error) {
 	tag := r.Tag
+	fields, err := orderFields(r)
 	return []any{
-		string(r.Kind), r.At.UnixMicro(), r.Tenant, tag[:], notNull(joined(r.Refs)), int16(0),
-		r.ErasureID, r.TokenID, int64(r.Wrap),
-	}
+		string(r.Kind), r.At.UnixMicro(), r.Tenant, tag[:], notNull(joined(r.Refs)), r.ErasureID, r.TokenID, int64(r.Wrap), fields,
+	}, err
 }
 
-const recordColumns = "j.seq, j.kind, j.at, j.tenant, j.tag, j.refs, j.reason, j.erasure_id, j.token_id, j.wrap, j.writes"
+// orderFields is the stored form of what a record says of an order: the encoding of a
+// record of nothing else.
+func orderFields(r ledger.Record) ([]byte, error) {
+	if r.OrderID == "" {
+		return []byte{}, nil
+	}
+	return ledger.Record{
+		OrderID: r.OrderID, OrderKind: r.OrderKind, Form: r.Form, Subjects: r.Subjects, Class: r.Class, Before: r.Before,
+		Purposes: r.Purposes, Until: r.Until,
+	}.Encode()
+}
 
-// recordRow scans recordColumns.
+// orderOf scans what orderFields made.
+type orderOf struct{ r *ledger.Record }
+
+// ScanBytes implements pgtype.BytesScanner.
+func (o orderOf) ScanBytes(b []byte) error {
+	if len(b) == 0 {
+		return nil
+	}
+	f, err := ledger.DecodeRecord(b)
+	r := o.r
+	r.OrderID, r.OrderKind, r.Form, r.Subjects, r.Class = f.OrderID, f.OrderKind, f.Form, f.Subjects, f.Class
+	r.Before, r.Purposes, r.Until = f.Before, f.Purposes, f.Until
+	return err
+}
+
+const recordColumns = "j.seq, j.kind, j.at, j.tenant, j.tag, j.refs, j.erasure_id, j.token_id, j.wrap, j.order_fields, j.writes"
+
+// recordRow scans recordColumns, of an outer join too.
 type recordRow struct {
-	record ledger.Record
-	refs   [][32]byte
-	reason int16
+	record    ledger.Record
+	seq, wrap *int64
+	writes    *int64
+	refs      [][32]byte
+
+	kind, tenant, erasureID, tokenID *string
 }
 
 func (r *recordRow) to() []any {
 	x := &r.record
 	return []any{
-		&x.Seq, &x.Kind, moment{&x.At}, &x.Tenant, fixed(x.Tag[:]), hashes{&r.refs}, &r.reason,
-		&x.ErasureID, &x.TokenID, &x.Wrap, &x.Writes,
+		&r.seq, &r.kind, moment{&x.At}, &r.tenant, fixed(x.Tag[:]), hashes{&r.refs}, &r.erasureID, &r.tokenID, &r.wrap,
+		orderOf{x}, &r.writes,
 	}
 }
 
+// get returns the record, the zero one if the join found none.
 func (r *recordRow) get() ledger.Record {
-	r.record.Refs = nil
-	for _, ref := range r.refs {
-		r.record.Refs = append(r.record.Refs, blobd.Ref(ref))
-	}
-	return r.record
+	x := &r.record
+	x.Seq, x.Kind, x.Tenant, x.ErasureID = deref(r.seq), ledger.RecordKind(deref(r.kind)), deref(r.tenant), deref(r.erasureID)
+	x.TokenID, x.Wrap, x.Writes, x.Refs = deref(r.tokenID), uint32(deref(r.wrap)), deref(r.writes), refsOf(r.refs)
+	return *x
 }
 
 func scanRecord(r pgx.CollectableRow) (ledger.Record, error) {

@@ -3,6 +3,7 @@ package postgres
 import (
 	"bytes"
 	"context"
+	"math"
 	"slices"
 	"time"
 
@@ -20,10 +21,12 @@ type questions struct {
 	classes             []string
 	refTags, refs       [][]byte // of the same length
 	repeatTags, repeats [][]byte // of the same length
+	subjects            [][]byte
+	oldest              int64 // time of a capture
 }
 
 func (b *batch) questions() questions {
-	var q questions
+	q := questions{oldest: math.MaxInt64}
 	classes := make(map[string]bool)
 	for tag := range b.executions {
 		q.tags = append(q.tags, tag[:])
@@ -31,6 +34,8 @@ func (b *batch) questions() questions {
 	for _, item := range b.items {
 		c := &item.capture
 		q.locks = append(q.locks, tenantLock(c.Tenant))
+		q.oldest = min(q.oldest, c.At.UnixMicro())
+		q.subjects = append(q.subjects, raw(c.Subjects)...)
 		q.tenants, q.ids = append(q.tenants, c.Tenant), append(q.ids, c.ExecutionID)
 		for i := range c.Blobs {
 			n := &c.Blobs[i]
@@ -55,13 +60,13 @@ func (b *batch) questions() questions {
 
 // rowsOf finds rows by ref ($1, $2) and by repeat tag ($3, $4). A row of both is
 // told twice.
-const rowsOf = `SELECT b.execution_tag, ` + blobColumns + ", " + ruleColumns + ` FROM (
+const rowsOf = `SELECT b.execution_tag, ` + blobColumns + ", " + ruleColumns + ", " + coverColumns + ` FROM (
 		SELECT b.* FROM unnest($1::bytea[], $2::bytea[]) q (tag, ref)
 			JOIN blobs b ON b.execution_tag = q.tag AND b.ref = q.ref
 		UNION ALL
 		SELECT b.* FROM unnest($3::bytea[], $4::bytea[]) q (tag, repeat)
 			JOIN blobs b ON b.execution_tag = q.tag AND b.repeat = q.repeat AND b.repeat IS NOT NULL
-	) b LEFT JOIN executions e ON e.tag = b.execution_tag` + governing
+	) b LEFT JOIN executions e ON e.tag = b.execution_tag LEFT JOIN tenants t ON t.id = e.tenant` + governing
 
 // load locks the batch's executions that have a row, in order, and in later
 // statements reads all that its captures are decided by.
@@ -72,7 +77,7 @@ func (l *Ledger) load(ctx context.Context, x *tx, b *batch, orSkip string) error
 	keys := make(map[blobd.ExecutionTag]*ledger.WrappedKey)
 	x.exec("SELECT pg_advisory_xact_lock_shared(k) FROM unnest($1::bigint[]) k", q.locks)
 	x.scan(nil, []any{&at}, "SELECT "+timeline)
-	x.each(b.scanExecution, `SELECT tag, tenant, state, reason, ended_at FROM executions
+	x.each(b.scanExecution, `SELECT tag, tenant, state, ended_at FROM executions
 		WHERE tag = ANY($1::bytea[]) ORDER BY tag FOR NO KEY UPDATE`+orSkip, q.tags)
 	if orSkip != "" {
 		x.each(func(r pgx.CollectableRow) error { return scanTag(r, seen) },
@@ -85,6 +90,7 @@ func (l *Ledger) load(ctx context.Context, x *tx, b *batch, orSkip string) error
 	x.each(b.scanMinimum, "SELECT id, minimum_wrap, fenced_at IS NOT NULL FROM tenants WHERE id = ANY($1::text[])", q.tenants)
 	versionsOf(x, b.versions, "tenant = ANY($1::text[]) AND class = ANY($2::text[])", q.tenants, q.classes)
 	x.each(b.scanClass, "SELECT tenant, name FROM classes WHERE tenant = ANY($1::text[]) AND name = ANY($2::text[])", q.tenants, q.classes)
+	x.each(b.scanOrder, ordersOf, q.tenants, q.tags, q.classes, q.oldest, q.refs, q.subjects)
 	x.each(b.scanRow, rowsOf, q.refTags, q.refs, q.repeatTags, q.repeats)
 	if err := x.flush(ctx); err != nil {
 		return err
@@ -114,14 +120,14 @@ func scanKey(r pgx.CollectableRow, keys map[blobd.ExecutionTag]*ledger.WrappedKe
 func (b *batch) scanExecution(r pgx.CollectableRow) error {
 	var tag blobd.ExecutionTag
 	var tenant string
-	var state, reason int16
+	var state int16
 	var ended time.Time
-	if err := r.Scan(fixed(tag[:]), &tenant, &state, &reason, moment{&ended}); err != nil {
+	if err := r.Scan(fixed(tag[:]), &tenant, &state, moment{&ended}); err != nil {
 		return err
 	}
 	e := b.execution(tag)
 	e.endedAt = ended
-	e.isNew, e.tenant, e.state, e.reason = false, tenant, ledger.ExecutionState(state), ledger.CloseReason(reason)
+	e.isNew, e.tenant, e.state = false, tenant, ledger.ExecutionState(state)
 	return nil
 }
 
@@ -155,7 +161,7 @@ func (b *batch) scanRow(r pgx.CollectableRow) error {
 	if err := r.Scan(append([]any{fixed(tag[:])}, row.to()...)...); err != nil {
 		return err
 	}
-	blob, err := row.blob()
+	blob, err := row.blob(time.Time{})
 	if err != nil {
 		return err
 	}

@@ -42,7 +42,7 @@ func TestLocks(t *testing.T) {
 
 func fencing(f ledger.Fence) func(context.Context, *tx) error {
 	return func(ctx context.Context, x *tx) error {
-		return fence(ctx, x, f, new(ledger.Erasure), new(ledger.Record))
+		return fence(ctx, x, f, closes(&f), new(ledger.Erasure), new(ledger.Record))
 	}
 }
 
@@ -143,7 +143,9 @@ func putsBeside(t *testing.T, b *bench) {
 	put(t, l, 2, 2)
 	// What a node holds while it decides; the counters go with its COMMIT.
 	open := begun(t, l, func(_ context.Context, x *tx) error {
-		newScope(fenceOf(1).Scope, false).read(x, true)
+		sc := newScope(fenceOf(1).Scope, false)
+		sc.lock(x, false)
+		sc.read(x, true)
 		return nil
 	})
 	answer := committing(t, l, capture(1, 10))

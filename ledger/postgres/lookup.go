@@ -14,22 +14,35 @@ import (
 // maxRefs bounds what one call may name.
 const maxRefs = 256
 
-// The statement of a resolve: the deployment's row, the execution's and the
-// blobs' with all that decides what may be read of them. It answers at least one
-// row, and the execution stands in every row.
+// The statements of a resolve: the deployment's row, the execution's and the blobs'
+// with all that decides what may be read of them. They answer at least one row, and
+// the execution stands in every row. The plain one only looks whether the tenant has
+// orders that could matter, in the same snapshot; where it has, the covered one is
+// asked, whose answer is whole by itself.
 const (
-	lookupHead = `SELECT (SELECT coalesce($3::bigint, (extract(epoch FROM clock_timestamp()) * 1000000)::bigint)), ` +
-		timeline + `, d.recovery, t.minimum_wrap, ` + executionColumns + ", " + blobColumns + ", " + ruleColumns + `
-		FROM deployment d
+	lookupHead = "SELECT (SELECT coalesce($3::bigint, " + serverClock + ")), " + timeline + ", d.recovery, t.minimum_wrap"
+	lookupTail = `, ` + blobColumns + ", " + ruleColumns + ", "
+	lookupFrom = ` FROM deployment d
 		LEFT JOIN executions e ON e.tag = $1
 		LEFT JOIN execution_keys k ON k.tag = e.tag
 		LEFT JOIN tenants t ON t.id = e.tenant
 		LEFT JOIN blobs b ON b.execution_tag = $1 AND `
-	lookupTail = governing
+	anyOrder = ", EXISTS (SELECT 1 FROM orders o WHERE o.tenant = (SELECT tenant FROM executions WHERE tag = $1)" +
+		" AND o.lifted_at IS NULL AND o.kind "
 
-	lookupByRef    = lookupHead + "b.ref = ANY($2::bytea[])" + lookupTail
-	lookupByRepeat = lookupHead + "b.repeat = ANY($2::bytea[]) AND b.repeat IS NOT NULL AND b.state IN (1, 2)" + lookupTail
+	lookupPlain   = lookupHead + anyOrder + "IN (2, 3))" + anyOrder + "= 1), " + executionStored + ", 0" + lookupTail + uncovered + lookupFrom
+	lookupCovered = lookupHead + ", FALSE, FALSE, " + executionColumns + lookupTail + coverColumns + lookupFrom
+
+	ofRef    = "b.ref = ANY($2::bytea[])" + governing
+	ofRepeat = "b.repeat = ANY($2::bytea[]) AND b.repeat IS NOT NULL AND b.state IN (1, 2)" + governing
 )
+
+// lookup is one way to find blobs.
+type lookup struct {
+	op             string
+	plain, covered string
+	key            func(*ledger.Blob) [32]byte
+}
 
 // Lookup implements ledger.Blobs.
 func (l *Ledger) Lookup(ctx context.Context, tag blobd.ExecutionTag, refs []blobd.Ref) (ledger.View, error) {
@@ -40,7 +53,8 @@ func (l *Ledger) Lookup(ctx context.Context, tag blobd.ExecutionTag, refs []blob
 	for i, r := range refs {
 		keys[i] = r
 	}
-	return l.view(ctx, "lookup", lookupByRef, tag, keys, func(b *ledger.Blob) [32]byte { return b.Ref })
+	byRef := lookup{"lookup", lookupPlain + ofRef, lookupCovered + ofRef, func(b *ledger.Blob) [32]byte { return b.Ref }}
+	return l.view(ctx, byRef, tag, keys)
 }
 
 // LookupRepeats implements ledger.Blobs.
@@ -48,7 +62,8 @@ func (l *Ledger) LookupRepeats(ctx context.Context, tag blobd.ExecutionTag, repe
 	if len(repeats) > maxRefs {
 		return ledger.View{}, classify("lookup repeats", fmt.Errorf("%d repeats: %w", len(repeats), blobd.ErrInvalid))
 	}
-	return l.view(ctx, "lookup repeats", lookupByRepeat, tag, repeats, func(b *ledger.Blob) [32]byte { return b.Repeat })
+	byRepeat := lookup{"lookup repeats", lookupPlain + ofRepeat, lookupCovered + ofRepeat, func(b *ledger.Blob) [32]byte { return b.Repeat }}
+	return l.view(ctx, byRepeat, tag, repeats)
 }
 
 // lookupRow is one row of a lookup.
@@ -57,59 +72,69 @@ type lookupRow struct {
 	timeline    string
 	recovery    int16
 	minimumWrap *int64
+	closes      bool // the tenant has an open closing or restriction
+	holds       bool // or hold; both only where the statement looked for no more
 	execution   executionRow
 	blob        blobRow
 }
 
 func scanLookup(r pgx.CollectableRow) (*lookupRow, error) {
 	row := new(lookupRow)
-	to := []any{moment{&row.now}, &row.timeline, &row.recovery, &row.minimumWrap}
+	to := []any{moment{&row.now}, &row.timeline, &row.recovery, &row.minimumWrap, &row.closes, &row.holds}
 	to = append(to, row.execution.to()...)
 	return row, r.Scan(append(to, row.blob.to()...)...)
 }
 
-// view asks one statement and puts the blobs in the order of keys.
-func (l *Ledger) view(ctx context.Context, op, query string, tag blobd.ExecutionTag,
-	keys [][32]byte, keyOf func(*ledger.Blob) [32]byte,
-) (ledger.View, error) {
-	rows, err := list(ctx, l, op, scanLookup, query, tag[:], raw(keys), l.now())
-	if err != nil {
-		return ledger.View{}, err
-	}
-	v, err := l.viewOf(rows, keys, keyOf)
-	if err != nil {
-		return ledger.View{}, classify(op, err)
+// view asks one statement, a second one where orders may cover what it found, and
+// puts the blobs in the order of keys.
+func (l *Ledger) view(ctx context.Context, q lookup, tag blobd.ExecutionTag, keys [][32]byte) (v ledger.View, err error) {
+	covered := false
+	for _, query := range []string{q.plain, q.covered} {
+		rows, err := list(ctx, l, q.op, scanLookup, query, tag[:], raw(keys), l.now())
+		if err != nil {
+			return ledger.View{}, err
+		}
+		if v, covered, err = l.viewOf(rows, keys, q.key); err != nil {
+			return ledger.View{}, classify(q.op, err)
+		}
+		if !covered {
+			break
+		}
 	}
 	return v, nil
 }
 
-func (l *Ledger) viewOf(rows []*lookupRow, keys [][32]byte, keyOf func(*ledger.Blob) [32]byte) (v ledger.View, err error) {
+// viewOf makes the view of what was found, and reports whether orders may cover it
+// that the statement did not look at.
+func (l *Ledger) viewOf(rows []*lookupRow, keys [][32]byte, keyOf func(*ledger.Blob) [32]byte) (v ledger.View, covered bool, err error) {
 	if len(rows) == 0 {
-		return v, errNoDeployment
+		return v, false, errNoDeployment
 	}
 	first := rows[0]
 	if err := l.checkTimeline(first.timeline); err != nil {
-		return v, err
+		return v, false, err
 	}
 	v = ledger.View{
 		Now: first.now, Recovery: ledger.RecoveryState(first.recovery), MinimumWrap: uint32(deref(first.minimumWrap)),
 		Blobs: make([]*ledger.Blob, len(keys)),
 	}
 	if v.Execution, err = first.execution.execution(); err != nil {
-		return v, err
+		return v, false, err
 	}
+	covered = first.closes
 	found := make(map[[32]byte]*ledger.Blob, len(rows))
 	for _, row := range rows {
-		b, err := row.blob.blob()
+		b, err := row.blob.blob(first.now)
 		if err != nil {
-			return v, err
+			return v, false, err
 		}
 		if b != nil {
 			found[keyOf(b)] = b
+			covered = covered || first.holds && b.Expired(first.now)
 		}
 	}
 	for i, k := range keys {
 		v.Blobs[i] = found[k] // a key that was asked for twice gets it twice
 	}
-	return v, nil
+	return v, covered, nil
 }

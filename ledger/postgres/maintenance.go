@@ -18,23 +18,29 @@ func (l *Ledger) ScanBlobs(ctx context.Context, after ledger.Position, limit int
 	if err := checkLimit("scan blobs", limit); err != nil {
 		return nil, err
 	}
-	return list(ctx, l, "scan blobs", scanScanned, "SELECT "+blobColumns+", "+ruleColumns+`, b.execution_tag,
-		coalesce(e.tenant, ''), coalesce(e.id, ''), CASE WHEN t.fenced_at IS NULL THEN coalesce(e.state, 0) ELSE 3 END, k.id, k.version, k.wrapped
+	return list(ctx, l, "scan blobs", scanScanned, "SELECT "+blobColumns+", "+ruleColumns+", "+coverColumns+", (SELECT coalesce($4::bigint, "+serverClock+`)), b.execution_tag,
+		coalesce(e.tenant, ''), coalesce(e.id, ''), CASE WHEN t.fenced_at IS NOT NULL THEN 3 WHEN e.tag IS NULL THEN 0 ELSE e.state END,
+		`+closedExecution+`, k.id, k.version, k.wrapped
 		FROM blobs b LEFT JOIN executions e ON e.tag = b.execution_tag LEFT JOIN tenants t ON t.id = e.tenant
 		LEFT JOIN execution_keys k ON k.tag = e.tag AND t.fenced_at IS NULL
-		`+governing+` WHERE (b.execution_tag, b.ref) > ($1, $2) ORDER BY b.execution_tag, b.ref LIMIT $3`, after.Tag[:], after.Ref[:], limit)
+		`+governing+` WHERE (b.execution_tag, b.ref) > ($1, $2) ORDER BY b.execution_tag, b.ref LIMIT $3`, after.Tag[:], after.Ref[:], limit, l.now())
 }
 
 func scanScanned(r pgx.CollectableRow) (s ledger.ScannedBlob, err error) {
 	var b blobRow
 	var k keyRow
-	to := append(b.to(), fixed(s.Tag[:]), &s.Tenant, &s.ExecutionID, &s.ExecutionState)
+	var now time.Time
+	var closed int16
+	to := append(b.to(), moment{&now}, fixed(s.Tag[:]), &s.Tenant, &s.ExecutionID, &s.ExecutionState, &closed)
 	if err := r.Scan(append(to, k.to()...)...); err != nil {
 		return s, err
 	}
-	blob, err := b.blob()
+	blob, err := b.blob(now)
 	if err != nil {
 		return s, err
+	}
+	if closed != 0 && s.ExecutionState == ledger.ExecutionOpen {
+		s.ExecutionState = ledger.ExecutionClosed
 	}
 	s.Blob, s.Ref, s.Key = *blob, blob.Ref, k.key()
 	return s, nil
@@ -148,8 +154,8 @@ func (l *Ledger) Stats(ctx context.Context) (ledger.Stats, error) {
 		err = r.Scan(&s.Blobs, &s.Executions, &s.Bytes, &s.ErasuresOpen, moment{&s.OldestErasure}, &s.JournalUnpublished)
 		return s, err
 	}, `SELECT coalesce(sum(blobs), 0)::bigint, coalesce(sum(executions), 0)::bigint, coalesce(sum(bytes), 0)::bigint,
-		(SELECT count(*) FROM erasures WHERE state = 'running'),
-		(SELECT min(fenced_at) FROM erasures WHERE state = 'running'),
+		(SELECT count(*) FROM erasures WHERE state IN ('running', 'passing')),
+		(SELECT min(fenced_at) FROM erasures WHERE state IN ('running', 'passing')),
 		(SELECT count(*) FROM journal WHERE NOT published) FROM counters`)
 	return s, err
 }

@@ -42,10 +42,14 @@ func TestAnUntrustedTimelineIsNotWrittenTo(t *testing.T) {
 	l.Trust("another")
 	ctx := t.Context()
 	for name, call := range map[string]func() error{
-		"commit":   func() error { _, err := l.Commit(ctx, capture(1, 2)); return err },
-		"fence":    func() error { _, _, err := l.Fence(ctx, fenceOf(1)); return err },
-		"refs":     func() error { _, _, err := l.Fence(ctx, fenceOf(1, refOf(1))); return err },
-		"close":    func() error { _, err := l.CloseExecution(ctx, tagOf(1), 1, noon, entry(ledger.EntryClose)); return err },
+		"commit": func() error { _, err := l.Commit(ctx, capture(1, 2)); return err },
+		"fence":  func() error { _, _, err := l.Fence(ctx, fenceOf(1)); return err },
+		"refs":   func() error { _, _, err := l.Fence(ctx, fenceOf(1, refOf(1))); return err },
+		"hold": func() error {
+			o := ledger.Order{ID: "o", Kind: ledger.OrderHold, Scope: fenceOf(1).Scope, PlacedAt: noon}
+			_, _, err := l.PlaceOrder(ctx, o, entry(ledger.EntryOrder))
+			return err
+		},
 		"mark":     func() error { _, err := l.Mark(ctx, noon); return err },
 		"append":   func() error { return l.Append(ctx, entry(ledger.EntryRecovery)) },
 		"claim":    func() error { _, err := l.Claim(ctx, "node", noon, noon.Add(time.Minute)); return err },

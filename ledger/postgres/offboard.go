@@ -30,15 +30,11 @@ func (t *tx) living(ctx context.Context, tenant string) error {
 	return nil
 }
 
-// readTenant queues the reading of a whole tenant's scope. With lock it takes the
-// tenant's lock alone: every put that may have seen the tenant living has ended
-// then. A worker of an epoch holds its row before it asks for that lock, so the
-// rows come first. Counting reads each execution, so a fence leaves it out.
+// readTenant queues the reading of a scope that is wider than an execution. Under the
+// tenant's lock every put that may have seen the tenant living has ended. Counting
+// reads each execution, so a fence, which locks, leaves it out.
 func (sc *scope) readTenant(t *tx, lock bool) {
-	if lock {
-		t.exec("SELECT 1 FROM epochs WHERE tenant = $1 AND state IN (1, 2, 3) ORDER BY seq FOR UPDATE", sc.Tenant)
-		t.exec("SELECT pg_advisory_xact_lock($1)", tenantLock(sc.Tenant))
-	} else {
+	if !lock {
 		t.scan(nil, []any{&sc.whole.Executions, &sc.whole.Blobs, &sc.whole.Bytes}, `SELECT count(*),
 			coalesce(sum(blobs), 0)::bigint, coalesce(sum(bytes), 0)::bigint FROM executions WHERE tenant = $1 AND state <> 3`, sc.Tenant)
 	}
@@ -47,13 +43,13 @@ func (sc *scope) readTenant(t *tx, lock bool) {
 
 // readTenantRow is readTenant where no lock is needed and nothing is counted.
 func (sc *scope) readTenantRow(t *tx) {
-	t.scan(&sc.known, []any{&sc.wrap, &sc.fenced},
+	t.scan(&sc.tenantKnown, []any{&sc.wrap, &sc.fenced},
 		"SELECT minimum_wrap, fenced_at IS NOT NULL FROM tenants WHERE id = $1", sc.Tenant)
 }
 
 // countTenant makes the plan of a whole tenant.
 func (sc *scope) countTenant() error {
-	switch {
+	switch sc.known = sc.tenantKnown; {
 	case !sc.known:
 		return fmt.Errorf("tenant: %w", blobd.ErrNotFound)
 	case sc.fenced:
@@ -130,7 +126,7 @@ func dropKeys(ctx context.Context, x *tx, lease ledger.Lease, limit int) (p ledg
 	if err != nil {
 		return p, false, err
 	}
-	if j.wholeTenant {
+	if j.wholeTenant && !j.closing {
 		if more, err = dropTenantKeys(ctx, x, j, limit); err != nil {
 			return p, false, err
 		}
@@ -159,8 +155,15 @@ func dropTenantKeys(ctx context.Context, x *tx, j job, limit int) (more bool, er
 		blobs, bytes = blobs+b, bytes+n
 		return nil
 	}, "SELECT created_at, tag, blobs, bytes"+keyed+" FOR NO KEY UPDATE", j.tenant, last.createdAt, last.tag[:], limit+1)
+	// No hold is placed in a fenced tenant and none was there, but for what the
+	// journal may have brought back.
+	kept := false
+	x.scan(&kept, []any{new(int)}, heldInTenant, j.tenant)
 	if err := x.flush(ctx); err != nil {
 		return false, err
+	}
+	if kept {
+		return false, fmt.Errorf("a hold covers rows of the tenant: %w", blobd.ErrHeld)
 	}
 	if !more {
 		last = place{}

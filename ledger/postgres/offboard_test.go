@@ -113,7 +113,9 @@ func besideTenantFence(t *testing.T, b *bench) {
 	l := b.withTenant(t, Options{})
 	must(t, l.CreateTenant(t.Context(), ledger.Tenant{ID: "beta", CreatedAt: time.Now()}, ledger.Entry{Tenant: "beta", Kind: ledger.EntryTenant}))
 	open := begun(t, l, func(_ context.Context, x *tx) error { // what a fence holds while it decides
-		newScope(tenantFence().Scope, false).read(x, true)
+		sc := newScope(tenantFence().Scope, false)
+		sc.lock(x, false)
+		sc.read(x, true)
 		return nil
 	})
 	c := capture(2, 2)

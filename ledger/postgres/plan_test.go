@@ -27,8 +27,8 @@ func plans(t *testing.T, b *bench) {
 		sql  string
 		args []any
 	}{
-		"resolve":   {lookupByRef, []any{tag[:], one, nil}},
-		"repeats":   {lookupByRepeat, []any{tag[:], one, nil}},
+		"resolve":   {lookupPlain + ofRef, []any{tag[:], one, nil}},
+		"repeats":   {lookupPlain + ofRepeat, []any{tag[:], one, nil}},
 		"put: rows": {rowsOf, []any{[][]byte{tag[:]}, one, [][]byte{tag[:]}, one}},
 		"put: lock": {"SELECT tag FROM executions WHERE tag = ANY($1::bytea[]) ORDER BY tag FOR NO KEY UPDATE", []any{[][]byte{tag[:]}}},
 		// Few rows are due: for many, reading a small table whole is the better plan.

@@ -89,8 +89,8 @@ func versionsOf(x *tx, to map[class][]ledger.Policy, condition string, args ...a
 	}, "SELECT "+policyColumns+" FROM policy_versions WHERE "+condition+" ORDER BY version DESC", args...)
 }
 
-// SetPolicy implements ledger.Policies. It takes the tenant's lock alone: a sweep
-// that deletes shares it, so what it reads of policies is what stands.
+// SetPolicy implements ledger.Policies. It takes the tenant's lock alone: sweeps and
+// erasures that delete share it, so what they read of policies is what stands.
 func (l *Ledger) SetPolicy(ctx context.Context, p ledger.Policy, e ledger.Entry) error {
 	const op = "set policy"
 	if err := p.Check(); err != nil {
@@ -106,6 +106,7 @@ func (l *Ledger) SetPolicy(ctx context.Context, p ledger.Policy, e ledger.Entry)
 			start_event, maximum, floor, legal_basis, slack, on_expiry) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)`,
 			p.Tenant, p.Class, p.At.UnixMicro(), p.Existing, p.Removed, p.By, int16(p.Start),
 			p.Maximum.String(), p.Floor.String(), []byte(p.LegalBasis), p.Slack.String(), int16(p.OnExpiry))
+		x.wakeDeferred(p.Tenant, p.At)
 		x.append(e)
 		x.move(counts{entries: 1})
 		return nil
@@ -181,20 +182,25 @@ func (l *Ledger) EndExecution(ctx context.Context, tenant string, tag blobd.Exec
 	return ended, nil
 }
 
-// dueColumns are scanned by scanDue, from blobs b of executions e.
-const dueColumns = "b.execution_tag, b.ref, b.n, b.class, b.state, b.created_at, e.ended_at, b.size, e.id"
+// dueColumns are scanned into dueTo, from blobs b of executions e.
+const dueColumns = "b.execution_tag, b.ref, b.n, b.class, b.state, b.created_at, e.ended_at, b.size, e.id, " + heldRow
+
+func dueTo(d *ledger.DueRow) []any {
+	return []any{
+		fixed(d.Tag[:]), fixed(d.Ref[:]), &d.N, &d.Class, &d.State, moment{&d.CreatedAt}, moment{&d.EndedAt},
+		&d.Size, &d.ExecutionID, &d.Held,
+	}
+}
 
 // retained selects what is retention's, from blobs b of executions e of tenants t.
-// Whoever adds holds reads them here, for listings and for the transactions that
-// delete. The first two conditions are those of the index that finds it.
+// The first two conditions are those of the index that finds it.
 const (
 	retained     = "b.state IN (1, 4, 6, 7) AND b.class <> '' AND e.state <> 3 AND t.fenced_at IS NULL"
 	fromRetained = " JOIN executions e ON e.tag = b.execution_tag JOIN tenants t ON t.id = e.tenant "
 )
 
 func scanDue(r pgx.CollectableRow) (d ledger.DueRow, err error) {
-	err = r.Scan(fixed(d.Tag[:]), fixed(d.Ref[:]), &d.N, &d.Class, &d.State, moment{&d.CreatedAt}, moment{&d.EndedAt},
-		&d.Size, &d.ExecutionID)
+	err = r.Scan(dueTo(&d)...)
 	return d, err
 }
 

@@ -4,8 +4,6 @@ import (
 	"context"
 	"fmt"
 
-	"github.com/jackc/pgx/v5"
-
 	"github.com/blobd/blobd"
 	"github.com/blobd/blobd/ledger"
 )
@@ -71,7 +69,10 @@ func renumber(ctx context.Context, x *tx, own []ledger.Record) error {
 			return err
 		}
 		if r.ErasureID != "" {
-			x.exec("UPDATE erasures SET record = $1 WHERE id = $2", made.Seq, r.ErasureID)
+			x.exec("UPDATE erasures SET record = $1 WHERE id = $2 AND record = $3", made.Seq, r.ErasureID, r.Seq)
+		}
+		if r.OrderID != "" {
+			x.exec("UPDATE orders SET record = $1 WHERE id = $2 AND record = $3", made.Seq, r.OrderID, r.Seq)
 		}
 	}
 	return nil
@@ -82,9 +83,13 @@ func replay(ctx context.Context, x *tx, r ledger.Record) error {
 	if err := reapply(ctx, x, r); err != nil {
 		return err
 	}
+	args, err := recordArgs(r)
+	if err != nil {
+		return err
+	}
 	// It was read from the journal, so it is published.
-	x.exec(`INSERT INTO journal (seq, kind, at, tenant, tag, refs, reason, erasure_id, token_id, wrap, writes, published)
-		VALUES ($10, $1, $2, $3, $4, $5, $6, $7, $8, $9, $11, TRUE)`, append(recordArgs(r), r.Seq, r.Writes)...)
+	x.exec(`INSERT INTO journal (seq, kind, at, tenant, tag, refs, reason, erasure_id, token_id, wrap, order_fields, writes, published)
+		VALUES ($10, $1, $2, $3, $4, $5, 0, $6, $7, $8, $9, $11, TRUE)`, append(args, r.Seq, r.Writes)...)
 	x.exec(`UPDATE deployment SET head = greatest(head, $1), head_entries = (SELECT coalesce(sum(entries), 0) FROM counters)`, r.Seq)
 	// The counter of writes is never behind a record.
 	x.exec(`UPDATE counters SET writes = writes + greatest(0, $1 - (SELECT sum(writes) FROM counters)::bigint) WHERE slot = 0`, r.Writes)
@@ -98,7 +103,10 @@ func reapply(ctx context.Context, x *tx, r ledger.Record) error {
 	case ledger.RecordMark:
 	case ledger.RecordFence, ledger.RecordErase, ledger.RecordTenant:
 		return refence(ctx, x, r)
-	case ledger.RecordOrder, ledger.RecordLift: // TODO: engine
+	case ledger.RecordOrder:
+		return reorder(ctx, x, r)
+	case ledger.RecordLift:
+		return relift(x, r)
 	case ledger.RecordRevoke:
 		x.exec("UPDATE tokens SET revoked_at = $1 WHERE id = $2 AND tenant = $3 AND revoked_at IS NULL",
 			r.At.UnixMicro(), r.TokenID, r.Tenant)
@@ -108,7 +116,8 @@ func reapply(ctx context.Context, x *tx, r ledger.Record) error {
 	return nil
 }
 
-// refence applies the fence of a record and makes its job again, due at once.
+// refence applies the fence of a record and makes its job again, due at once. An
+// erasure that is there and has not fenced becomes that job.
 func refence(ctx context.Context, x *tx, r ledger.Record) error {
 	f := ledger.Fence{
 		ID: r.ErasureID, At: r.At, RunAt: r.At,
@@ -127,8 +136,8 @@ func refence(ctx context.Context, x *tx, r ledger.Record) error {
 	} else {
 		sc.read(x, true)
 	}
-	known := false
-	x.each(func(pgx.CollectableRow) error { known = true; return nil }, "SELECT 1 FROM erasures WHERE id = $1", f.ID)
+	known, closing := false, false
+	x.scan(&known, []any{&closing}, "SELECT closing FROM erasures WHERE id = $1", f.ID)
 	if err := x.flush(ctx); err != nil {
 		return err
 	}
@@ -143,8 +152,105 @@ func refence(ctx context.Context, x *tx, r ledger.Record) error {
 	if moved != (counts{}) {
 		x.move(moved)
 	}
-	if !known {
-		insertErasure(x, sc, f, r.Seq)
+	switch {
+	case !known:
+		insertErasure(x, &f, ofRefs, sc.running(r.At), r.Seq)
+	case closing:
+		moveErasure(x, f.ID, sc.running(r.At), r.Seq)
+		liftOrder(x, ledger.Lift{ID: f.ID, At: r.At})
 	}
 	return x.flush(ctx)
+}
+
+// reorder brings back the order of a record. A closing comes with its erasure, which
+// runs again when its grace is over.
+func reorder(ctx context.Context, x *tx, r ledger.Record) error {
+	s := storedScope(r.Scope())
+	o := ledger.Order{ID: r.OrderID, Kind: r.OrderKind, Scope: s, ErasureID: r.ErasureID, Purposes: r.Purposes, PlacedAt: r.At}
+	isClosing := o.Kind == ledger.OrderClosing
+	if o.Kind == ledger.OrderSuppression {
+		o.ExpiresAt = r.Until
+	}
+	if !isOrder(&r, &s) {
+		return fmt.Errorf("%s record of a %s: %w", r.Kind, o.Kind, blobd.ErrInvalid)
+	}
+	known, erasure := false, false
+	var state ledger.ErasureState
+	owner := ""
+	x.scan(nil, []any{&owner}, "SELECT tenant FROM executions WHERE tag = $1", s.Tag[:])
+	x.scan(&known, []any{new(int)}, "SELECT 1 FROM orders WHERE id = $1", o.ID)
+	x.scan(&erasure, []any{&state}, "SELECT state FROM erasures WHERE id = $1", r.ErasureID)
+	if err := x.flush(ctx); err != nil {
+		return err
+	}
+	if s.Form().Bounded() && owner != "" && owner != s.Tenant {
+		return fmt.Errorf("the execution is another tenant's: %w", blobd.ErrConflict)
+	}
+	if !known && !(isClosing && state.Ended()) {
+		insertOrder(x, &o, r.Seq)
+	}
+	if !isClosing || erasure && state != ledger.ErasureAwaiting {
+		return nil
+	}
+	return reclose(ctx, x, r, s)
+}
+
+// isOrder reports whether a ledger made the record of an order.
+func isOrder(r *ledger.Record, s *ledger.Scope) bool {
+	switch {
+	case r.OrderID == "", r.Tenant == "", s.Check() != nil, s.Form() != r.Form:
+		return false
+	case r.OrderKind == ledger.OrderClosing:
+		return r.ErasureID == r.OrderID
+	case r.OrderKind == ledger.OrderSuppression:
+		return r.Form == ledger.ScopeSubjects
+	}
+	return r.OrderKind == ledger.OrderHold || r.OrderKind == ledger.OrderRestriction
+}
+
+// reclose makes the job of a closing again, or brings one that awaited approvals on.
+func reclose(ctx context.Context, x *tx, r ledger.Record, s ledger.Scope) error {
+	sc := newScope(s, s.Form() == ledger.ScopeRefs)
+	sc.read(x, true)
+	if err := x.flush(ctx); err != nil {
+		return err
+	}
+	to := standing{state: passing, closing: true, runAt: r.At, grace: r.Until, wrap: sc.wrap}
+	if !r.Until.IsZero() {
+		to.state, to.runAt = string(ledger.ErasureGrace), r.Until
+	}
+	x.exec("UPDATE erasures SET state = $2, run_at = $3, grace_until = $4, record = $5 WHERE id = $1 AND state = 'awaiting_approval'",
+		r.ErasureID, to.state, to.runAt.UnixMicro(), micros(to.grace), r.Seq)
+	var n int64
+	x.count(&n, "SELECT 1 FROM erasures WHERE id = $1", r.ErasureID)
+	if err := x.flush(ctx); err != nil || n > 0 {
+		return err
+	}
+	insertErasure(x, &ledger.Fence{ID: r.ErasureID, Scope: s, At: r.At}, sc.ofRefs, to, r.Seq)
+	return nil
+}
+
+// relift ends the order of a record, if it is there. A closing was lifted because its
+// erasure was denied or cancelled. Where a closing stands for the suppression that it
+// became, its erasure has to run again first.
+func relift(x *tx, r ledger.Record) error {
+	if r.OrderID == "" {
+		return fmt.Errorf("%s record of no order: %w", r.Kind, blobd.ErrInvalid)
+	}
+	const open = " WHERE id = $1 AND tenant = $2 AND lifted_at IS NULL AND kind = "
+	switch r.OrderKind {
+	case ledger.OrderClosing:
+		x.exec(`UPDATE erasures SET state = 'cancelled', lease_owner = NULL, lease_until = NULL
+			WHERE id = $1 AND tenant = $2 AND closing AND state IN ('awaiting_approval', 'grace', 'passing', 'deferred')`, r.OrderID, r.Tenant)
+	case ledger.OrderSuppression:
+		x.exec("UPDATE orders SET lift_at = $3"+open+"3", r.OrderID, r.Tenant, r.At.UnixMicro())
+	case ledger.OrderHold:
+		x.wakeDeferred(r.Tenant, r.At)
+	case ledger.OrderRestriction:
+	default:
+		return fmt.Errorf("%s record of kind %d: %w", r.Kind, r.OrderKind, blobd.ErrInvalid)
+	}
+	x.exec("UPDATE orders SET lifted_at = $3"+open+"$4", r.OrderID, r.Tenant, r.At.UnixMicro(), int16(r.OrderKind))
+	forgetItems(x, r.OrderID)
+	return nil
 }

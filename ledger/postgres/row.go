@@ -2,6 +2,7 @@ package postgres
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -113,7 +114,7 @@ func raw[H ~[32]byte](hs []H) [][]byte {
 const blobColumns = "b.ref, b.state, b.class, b.kind, b.content_type, b.size, b.sealed_size, " +
 	"b.step_id, b.created_at, b.repeat, b.wrapped, b.audience"
 
-// blobRow scans blobColumns and ruleColumns, of an outer join too.
+// blobRow scans blobColumns, ruleColumns and coverColumns, of an outer join too.
 type blobRow struct {
 	ref                      []byte
 	state                    *int16
@@ -125,18 +126,20 @@ type blobRow struct {
 	wrapped                  []byte
 	audience                 [][32]byte
 	rule                     ruleRow
+	cover                    coverRow
 }
 
-// to returns where blobColumns, and ruleColumns after them, are scanned into.
+// to returns where blobColumns, and ruleColumns and coverColumns after them, are
+// scanned into.
 func (b *blobRow) to() []any {
-	return append([]any{
+	return slices.Concat([]any{
 		&b.ref, &b.state, &b.class, &b.kind, &b.contentType, &b.size, &b.sealedSize, &b.stepID,
 		moment{&b.createdAt}, fixed(b.repeat[:]), &b.wrapped, hashes{&b.audience},
-	}, b.rule.to()...)
+	}, b.rule.to(), b.cover.to())
 }
 
-// blob returns the row, nil if the join found none.
-func (b *blobRow) blob() (*ledger.Blob, error) {
+// blob returns the row as of now, nil if the join found none.
+func (b *blobRow) blob(now time.Time) (*ledger.Blob, error) {
 	if b.ref == nil {
 		return nil, nil
 	}
@@ -148,12 +151,14 @@ func (b *blobRow) blob() (*ledger.Blob, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &ledger.Blob{
+	blob := &ledger.Blob{
 		Ref: ref, State: ledger.BlobState(deref(b.state)), Class: deref(b.class), Kind: blobd.Kind(deref(b.kind)),
 		ContentType: deref(b.contentType), Size: deref(b.size), SealedSize: deref(b.sealedSize), StepID: deref(b.stepID),
 		CreatedAt: b.createdAt, Repeat: b.repeat, WrappedKey: b.wrapped, Audience: b.audience,
 		ExpiresAt: end,
-	}, nil
+	}
+	b.cover.set(blob, now)
+	return blob, nil
 }
 
 func deref[T any](p *T) T {
@@ -166,41 +171,48 @@ func deref[T any](p *T) T {
 
 // executionColumns are scanned by executionRow, from executions e, their tenants
 // t and their keys k.
-const executionColumns = "e.tag, e.tenant, e.id, e.state, e.reason, e.created_at, e.ended_at, e.erased_at, " +
-	"e.blobs, e.bytes, t.fenced_at, k.id, k.version, k.wrapped"
+const (
+	executionColumns = executionStored + ", " + closedExecution
+	executionStored  = "e.tag, e.tenant, e.id, e.state, e.created_at, e.ended_at, e.erased_at, " +
+		"e.blobs, e.bytes, t.fenced_at, k.id, k.version, k.wrapped"
+)
 
 // executionRow scans executionColumns, of an outer join too.
 type executionRow struct {
 	tag                 []byte
 	tenant, id          *string
-	state, reason       *int16
+	state               *int16
 	created, end, erase time.Time
 	blobs, bytes        *int64
 	fenced              time.Time // the tenant
 	key                 keyRow
+	closed              int16 // the kind of order that closes it
 }
 
 func (e *executionRow) to() []any {
-	return append([]any{
-		&e.tag, &e.tenant, &e.id, &e.state, &e.reason, moment{&e.created}, moment{&e.end}, moment{&e.erase},
+	return slices.Concat([]any{
+		&e.tag, &e.tenant, &e.id, &e.state, moment{&e.created}, moment{&e.end}, moment{&e.erase},
 		&e.blobs, &e.bytes, moment{&e.fenced},
-	}, e.key.to()...)
+	}, e.key.to(), []any{&e.closed})
 }
 
 // execution returns the row, nil if the join found none. A living execution
 // without a key is damage and never read as erased; one of a fenced tenant is
-// erased.
+// erased; an open one that an order covers is closed.
 func (e *executionRow) execution() (*ledger.Execution, error) {
 	if e.tag == nil {
 		return nil, nil
 	}
 	x := &ledger.Execution{
 		Tenant: deref(e.tenant), ID: deref(e.id), State: ledger.ExecutionState(deref(e.state)),
-		CloseReason: ledger.CloseReason(deref(e.reason)), CreatedAt: e.created, EndedAt: e.end, ErasedAt: e.erase,
+		CreatedAt: e.created, EndedAt: e.end, ErasedAt: e.erase,
 		Blobs: deref(e.blobs), Bytes: deref(e.bytes), Key: e.key.key(),
 	}
 	if err := fixed(x.Tag[:]).ScanBytes(e.tag); err != nil {
 		return nil, err
+	}
+	if reason := ledger.OrderKind(e.closed).Closes(); reason != 0 && x.State == ledger.ExecutionOpen {
+		x.State, x.CloseReason = ledger.ExecutionClosed, reason
 	}
 	if !e.fenced.IsZero() {
 		x.EraseAt(e.fenced)

@@ -20,6 +20,7 @@ type step struct {
 	byRef      map[blobd.Ref]*row // made
 	byRepeat   map[[32]byte]*row  // made
 	erased     []blobd.Ref
+	closed     ledger.CloseReason // of a row that the capture would join
 	inUse      bool
 	kept       []blobd.Ref // rows that the capture's subjects belong to
 }
@@ -42,6 +43,9 @@ func (s *step) run() error {
 	if len(s.erased) > 0 {
 		return refusal{&blobd.RefsError{Refs: s.erased, Err: blobd.ErrBlobErased}}
 	}
+	if s.closed != 0 {
+		return refusal{closedBy(s.closed)}
+	}
 	if s.inUse {
 		return refusal{fmt.Errorf("a ref is in use or no longer live: %w", blobd.ErrConflict)}
 	}
@@ -55,8 +59,20 @@ func (s *step) checkKept() {
 			continue
 		}
 		r := s.e.byRef[p.Ref]
-		s.inUse = s.inUse || r == nil || r.State != ledger.BlobLive
+		if r == nil || r.State != ledger.BlobLive {
+			s.inUse = true
+		} else {
+			s.meet(r)
+		}
 		s.kept = append(s.kept, p.Ref)
+	}
+}
+
+// meet notes what closes a live row that the capture would join; a closing comes
+// before a restriction.
+func (s *step) meet(r *row) {
+	if r.Closed != 0 && (s.closed == 0 || r.Closed == ledger.ClosedErasure) {
+		s.closed = r.Closed
 	}
 }
 
@@ -70,6 +86,8 @@ func (s *step) put(i int) {
 		s.insert(i)
 	case existing.State == ledger.BlobErased:
 		s.erased = append(s.erased, existing.Ref)
+	case existing.Closed != 0:
+		s.meet(existing)
 	case !existing.Expired(stored(s.capture.At)):
 		s.done.Blobs[i] = existing.Blob
 		s.kept = append(s.kept, existing.Ref)

@@ -179,10 +179,7 @@ func (l *Ledger) MoveSweep(ctx context.Context, lease ledger.SweepLease, m ledge
 // lockRows locks rows of the sweep's tenant for a change, their executions first as
 // puts do, and reads them as retention sees them.
 func lockRows(ctx context.Context, x *tx, tenant string, at []ledger.Position) (map[ledger.Position]ledger.DueRow, error) {
-	tags, refs := make([][]byte, len(at)), make([][]byte, len(at))
-	for i := range at {
-		tags[i], refs[i] = at[i].Tag[:], at[i].Ref[:]
-	}
+	tags, refs := positions(at)
 	x.shareTenant(tenant)
 	x.exec("SELECT 1 FROM executions WHERE tag = ANY($1::bytea[]) ORDER BY tag FOR NO KEY UPDATE", tags)
 	found := make(map[ledger.Position]ledger.DueRow, len(at))
@@ -201,27 +198,29 @@ func (l *Ledger) Expire(ctx context.Context, lease ledger.SweepLease, x ledger.E
 	if err := ledger.CheckBatch(x.Rows); err != nil {
 		return nil, classify(op, err)
 	}
-	err = l.write(ctx, op, func(ctx context.Context, t *tx) error {
-		s, err := heldSweep(ctx, t, lease)
-		if err != nil {
-			return err
-		}
-		versions := make(map[class][]ledger.Policy)
-		rows, err := lockRows(ctx, t, s.Tenant, x.Rows)
-		if err != nil {
-			return err
-		}
-		versionsOf(t, versions, "tenant = $1", s.Tenant)
-		if err := t.flush(ctx); err != nil {
-			return err
-		}
-		expired, err = expire(t, &s, x, rows, versions)
-		return err
-	})
+	err = l.write(ctx, op, func(ctx context.Context, t *tx) error { return expireBatch(ctx, t, lease, x, &expired) })
 	if err != nil {
 		return nil, err
 	}
 	return expired, nil
+}
+
+func expireBatch(ctx context.Context, t *tx, lease ledger.SweepLease, x ledger.Expiry, expired *[]ledger.DueRow) error {
+	s, err := heldSweep(ctx, t, lease)
+	if err != nil {
+		return err
+	}
+	versions := make(map[class][]ledger.Policy)
+	rows, err := lockRows(ctx, t, s.Tenant, x.Rows)
+	if err != nil {
+		return err
+	}
+	versionsOf(t, versions, "tenant = $1", s.Tenant)
+	if err := t.flush(ctx); err != nil {
+		return err
+	}
+	*expired, err = expire(t, &s, x, rows, versions)
+	return err
 }
 
 // expire decides, and queues the changes.
@@ -250,15 +249,15 @@ func expire(t *tx, s *ledger.Sweep, x ledger.Expiry, rows map[ledger.Position]le
 	if err != nil {
 		return nil, err
 	}
-	takeOff(t, expired)
+	takeOff(t, expired, "state = 7, wrapped = NULL, repeat = NULL")
 	t.exec("UPDATE sweeps SET late_until = $2 WHERE id = $1", s.ID, micros(late))
 	t.append(entry)
 	return expired, nil
 }
 
-// takeOff queues what a batch changes of its rows and of what is counted, and the
-// move of the counters, its entry included.
-func takeOff(t *tx, expired []ledger.DueRow) {
+// takeOff queues what a batch of rows that lose their keys changes of them, by set,
+// and of what is counted, and the move of the counters, its entry included.
+func takeOff(t *tx, expired []ledger.DueRow, set string) {
 	index := make(map[blobd.ExecutionTag]int)
 	var tags, lost, refs [][]byte
 	var blobs, sizes []int64
@@ -277,7 +276,7 @@ func takeOff(t *tx, expired []ledger.DueRow) {
 			moved.blobs, moved.bytes = moved.blobs-1, moved.bytes-r.Size
 		}
 	}
-	t.exec(`UPDATE blobs b SET state = 7, wrapped = NULL, repeat = NULL FROM unnest($1::bytea[], $2::bytea[]) o (tag, ref)
+	t.exec("UPDATE blobs b SET "+set+` FROM unnest($1::bytea[], $2::bytea[]) o (tag, ref)
 		WHERE b.execution_tag = o.tag AND b.ref = o.ref`, lost, refs)
 	t.exec(`UPDATE executions e SET blobs = e.blobs - g.blobs, bytes = e.bytes - g.bytes, lost_blob = TRUE
 		FROM unnest($1::bytea[], $2::bigint[], $3::bigint[]) g (tag, blobs, bytes) WHERE e.tag = g.tag`, tags, blobs, sizes)

@@ -29,9 +29,9 @@ func (t *tx) shareTenant(tenant string) {
 func (l *Ledger) CreateTenant(ctx context.Context, t ledger.Tenant, e ledger.Entry) error {
 	return l.write(ctx, "create tenant", func(ctx context.Context, x *tx) error {
 		var n int64
-		x.count(&n, `INSERT INTO tenants (id, created_at, name_key, index_key, index_wrap, minimum_wrap)
-			VALUES ($1, $2, $3, $4, $5, $6) ON CONFLICT DO NOTHING`,
-			t.ID, t.CreatedAt.UnixMicro(), notNull(t.NameKey), notNull(t.IndexKey), int64(t.IndexWrap), int64(t.MinimumWrap))
+		x.count(&n, `INSERT INTO tenants (id, created_at, name_key, index_key, index_wrap, minimum_wrap, approvals)
+			VALUES ($1, $2, $3, $4, $5, $6, $7) ON CONFLICT DO NOTHING`,
+			t.ID, t.CreatedAt.UnixMicro(), notNull(t.NameKey), notNull(t.IndexKey), int64(t.IndexWrap), int64(t.MinimumWrap), t.Approvals)
 		if err := x.flush(ctx); err != nil {
 			return err
 		}
@@ -44,10 +44,10 @@ func (l *Ledger) CreateTenant(ctx context.Context, t ledger.Tenant, e ledger.Ent
 	})
 }
 
-const tenantColumns = "id, created_at, name_key, index_key, index_wrap, minimum_wrap, fenced_at, coalesce(fenced_by, '')"
+const tenantColumns = "id, created_at, name_key, index_key, index_wrap, minimum_wrap, fenced_at, coalesce(fenced_by, ''), approvals"
 
 func scanTenant(r pgx.CollectableRow) (t ledger.Tenant, err error) {
-	err = r.Scan(&t.ID, moment{&t.CreatedAt}, &t.NameKey, &t.IndexKey, &t.IndexWrap, &t.MinimumWrap, moment{&t.FencedAt}, &t.FencedBy)
+	err = r.Scan(&t.ID, moment{&t.CreatedAt}, &t.NameKey, &t.IndexKey, &t.IndexWrap, &t.MinimumWrap, moment{&t.FencedAt}, &t.FencedBy, &t.Approvals)
 	return t, err
 }
 

@@ -73,19 +73,28 @@ func (l *Ledger) withWriter(ctx context.Context, f func(*conn) (broken bool, err
 }
 
 // transact runs f in one transaction. If it moves what the memo keeps, the memo
-// is closed before the transaction commits and opened when that has ended. Only
-// the writer's holder calls it.
+// is closed before the transaction commits and opened when that has ended. If it
+// changes what facts are made of, they are taken away before that (a reader that
+// comes then waits for the writer) and loaded again after. Only the writer's holder
+// calls it.
 func (l *Ledger) transact(ctx context.Context, w *conn, f func(*conn) error) (broken bool, err error) {
-	closed := false
+	closed, taken := false, false
 	defer func() {
 		if closed {
 			l.memo.open()
 		}
+		if taken && !broken {
+			_ = l.loadFacts(context.WithoutCancel(ctx), w) // or the next use does
+		}
 	}()
-	w.moved = false
+	w.moved, w.restated = false, false
 	return l.transactAside(ctx, w, func(w *conn) error {
 		if err := f(w); err != nil {
 			return err
+		}
+		if w.restated { // first: see Ledger.viewBy
+			taken = true
+			l.facts.Store(nil)
 		}
 		if w.moved {
 			closed = true
@@ -176,15 +185,20 @@ func (l *Ledger) withReader(ctx context.Context, f func(*conn) error) error {
 // snapshot is read for several statements that must see one state.
 func (l *Ledger) snapshot(ctx context.Context, op string, f func(*conn) error) error {
 	return l.read(ctx, op, func(c *conn) error {
-		if _, err := c.exec(ctx, "BEGIN"); err != nil {
-			return err
-		}
-		err := f(c)
-		if _, end := c.exec(context.WithoutCancel(ctx), "ROLLBACK"); err == nil {
-			err = end
-		}
-		return err
+		return c.snapshot(ctx, func() error { return f(c) })
 	})
+}
+
+// snapshot lets the statements of f see one state.
+func (c *conn) snapshot(ctx context.Context, f func() error) error {
+	if _, err := c.exec(ctx, "BEGIN"); err != nil {
+		return err
+	}
+	err := f()
+	if _, end := c.exec(context.WithoutCancel(ctx), "ROLLBACK"); err == nil {
+		err = end
+	}
+	return err
 }
 
 // checkLimit refuses a listing without a limit.

@@ -33,7 +33,6 @@ type executionState struct {
 	isNew        bool // has no row
 	tenant       string
 	state        ledger.ExecutionState
-	reason       ledger.CloseReason
 	keyID        [16]byte
 	keyVersion   uint32
 	endedAt      time.Time

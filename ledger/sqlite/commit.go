@@ -111,12 +111,9 @@ type refusal struct{ error }
 func (r refusal) Unwrap() error { return r.error }
 
 func (l *Ledger) applyAll(ctx context.Context, w *conn, items []*commit) (*batch, error) {
-	known := l.facts.Load()
-	if known == nil {
-		if err := l.loadFacts(ctx, w); err != nil {
-			return nil, err
-		}
-		known = l.facts.Load()
+	known, err := l.factsOn(ctx, w)
+	if err != nil {
+		return nil, err
 	}
 	b, err := newBatch(ctx, w, known, l.memo, l.classes)
 	if err != nil {
@@ -189,10 +186,11 @@ func (b *batch) execution(ctx context.Context, c *ledger.Capture) (*executionSta
 		return nil, refusal{blobd.ErrErased}
 	case fenced:
 		return nil, refusal{blobd.ErrTenantErased}
-	case e.state == ledger.ExecutionClosed && e.reason == ledger.ClosedRestricted:
-		return nil, refusal{blobd.ErrRestricted}
-	case e.state == ledger.ExecutionClosed:
-		return nil, refusal{blobd.ErrClosed}
+	}
+	if err := b.checkOrders(ctx, c); err != nil {
+		return nil, err
+	}
+	switch {
 	case !known:
 		return nil, refusal{fmt.Errorf("tenant: %w", blobd.ErrNotFound)}
 	case !e.isNew && e.tenant != c.Tenant:
@@ -207,7 +205,7 @@ func (b *batch) execution(ctx context.Context, c *ledger.Capture) (*executionSta
 
 func (b *batch) loadExecution(ctx context.Context, c *ledger.Capture) (*executionState, error) {
 	if n, x, ok := b.memo.execution(c.Tag); ok {
-		e := &executionState{tenant: x.Tenant, state: x.State, reason: x.CloseReason, n: n, endedAt: x.EndedAt}
+		e := &executionState{tenant: x.Tenant, state: x.State, n: n, endedAt: x.EndedAt}
 		if x.Key != nil {
 			e.keyID, e.keyVersion = x.Key.ID, x.Key.Version
 		}
@@ -215,16 +213,15 @@ func (b *batch) loadExecution(ctx context.Context, c *ledger.Capture) (*executio
 		return e, nil
 	}
 	e := &executionState{isNew: true}
-	_, err := b.w.one(ctx, "SELECT tenant, state, reason, key_id, key_version, n, ended_at FROM executions WHERE tag = ?",
+	_, err := b.w.one(ctx, "SELECT tenant, state, key_id, key_version, n, ended_at FROM executions WHERE tag = ?",
 		func(r *row) {
 			e.isNew = false
 			e.tenant = r.text(0)
 			e.state = ledger.ExecutionState(r.int(1))
-			e.reason = ledger.CloseReason(r.int(2))
-			e.n, e.endedAt = r.int(5), r.time(6)
+			e.n, e.endedAt = r.int(4), r.time(5)
 			if e.state != ledger.ExecutionErased {
-				r.fixed(3, e.keyID[:])
-				e.keyVersion = uint32(r.int(4))
+				r.fixed(2, e.keyID[:])
+				e.keyVersion = uint32(r.int(3))
 			}
 		}, c.Tag[:])
 	if err == nil && !e.isNew {

@@ -64,16 +64,23 @@ type conn struct {
 	statements map[string]prepared
 	many       map[manyKey]string
 	moved      bool // since the transaction began, a statement may have changed what the memo keeps
+	restated   bool // likewise, what facts are made of
 }
 
-// prepared is a statement, and whether it changes what the memo keeps.
+// prepared is a statement, and whether it changes what the memo keeps, or orders,
+// which both memo and facts speak of.
 type prepared struct {
 	statement
-	moves bool
+	moves  bool
+	orders bool
 }
 
-// moving finds the statements that change executions, their keys or blobs.
-var moving = regexp.MustCompile(`\b(INTO|UPDATE|DELETE FROM)\s+(executions|execution_keys|blobs)\b`)
+// moving finds the statements that change executions, their keys or blobs, ordering
+// those that change orders.
+var (
+	moving   = regexp.MustCompile(`\b(INTO|UPDATE|DELETE FROM)\s+(executions|execution_keys|blobs)\b`)
+	ordering = regexp.MustCompile(`\b(INTO|UPDATE|DELETE FROM)\s+(orders|order_refs|order_subjects)\b`)
+)
 
 func openConn(ctx context.Context, path string, readOnly bool) (*conn, error) {
 	settings := pragmas(readOnly)
@@ -115,7 +122,7 @@ func (c *conn) close() error {
 // prepare returns the statement of a query text, made once per connection.
 func (c *conn) prepare(query string) (statement, error) {
 	if p, ok := c.statements[query]; ok {
-		c.moved = c.moved || p.moves
+		c.note(p)
 		return p.statement, nil
 	}
 	raw, err := c.raw.Prepare(query)
@@ -126,10 +133,16 @@ func (c *conn) prepare(query string) (statement, error) {
 	if !ok {
 		return nil, errors.Join(errors.New("the driver's statements take no context"), raw.Close())
 	}
-	p := prepared{s, moving.MatchString(query)}
+	p := prepared{s, moving.MatchString(query), ordering.MatchString(query)}
 	c.statements[query] = p
-	c.moved = c.moved || p.moves
+	c.note(p)
 	return s, nil
+}
+
+// note remembers what a statement may change.
+func (c *conn) note(p prepared) {
+	c.moved = c.moved || p.moves || p.orders
+	c.restated = c.restated || p.orders
 }
 
 // exec runs a statement and returns how many rows it changed. Arguments are
@@ -253,10 +266,12 @@ func placeholders(n int) string { return strings.TrimSuffix(strings.Repeat("?,",
 // padded returns how many marks a list of n values is given, so that lists of
 // all lengths share a few prepared statements.
 func padded(n int) int {
-	sizes := []int{1, 4, 16, 64, 256}
-	i, _ := slices.BinarySearch(sizes, n)
-	if i == len(sizes) {
+	i, _ := slices.BinarySearch(paddings[:], n)
+	if i == len(paddings) {
 		return n
 	}
-	return sizes[i]
+	return paddings[i]
 }
+
+// paddings are the lengths that lists of values are brought to.
+var paddings = [...]int{1, 4, 16, 64, 256}

@@ -24,6 +24,9 @@ func (l *Ledger) Execution(ctx context.Context, tenant string, tag blobd.Executi
 		if err := orNotFound(found, err); err != nil {
 			return err
 		}
+		if err := l.tellClosed(ctx, c, known, &s.Execution, nil); err != nil {
+			return err
+		}
 		_, err = c.one(ctx, `SELECT count(*) FROM (SELECT step_id FROM parts WHERE execution_tag = ?
 			UNION SELECT step_id FROM blobs WHERE execution_tag = ? AND record IS NOT NULL)`,
 			func(r *row) { s.Steps = r.int(0) }, tag[:], tag[:])
@@ -73,15 +76,25 @@ func (l *Ledger) ListExecutions(ctx context.Context, q ledger.ExecutionQuery) (e
 		}
 		q.State = 0
 	}
-	query := "SELECT " + executionColumns + ", e.tag FROM executions e LEFT JOIN execution_keys k ON k.n = e.n WHERE e.tenant = ?"
+	closed := "0"
+	if known.standing[q.Tenant].closes {
+		closed = closedExecution
+	}
+	query := "SELECT " + executionColumns + ", e.tag, " + closed +
+		" FROM executions e LEFT JOIN execution_keys k ON k.n = e.n WHERE e.tenant = ?"
 	args := []any{q.Tenant}
 	if q.Before != (ledger.ExecutionCursor{}) {
 		query += " AND (e.created_at, e.tag) < (?, ?)"
 		args = append(args, q.Before.CreatedAt.UnixMicro(), q.Before.Tag[:])
 	}
-	if q.State != 0 {
-		query += " AND e.state = ?"
-		args = append(args, int64(q.State))
+	switch q.State {
+	case 0:
+	case ledger.ExecutionErased:
+		query += " AND e.state = 3"
+	case ledger.ExecutionOpen:
+		query += " AND e.state <> 3 AND " + closed + " = 0"
+	default:
+		query += " AND e.state <> 3 AND " + closed + " <> 0"
 	}
 	if q.Class != "" {
 		query += ` AND e.state <> 3
@@ -92,7 +105,9 @@ func (l *Ledger) ListExecutions(ctx context.Context, q ledger.ExecutionQuery) (e
 	args = append(args, int64(q.Limit))
 	err = l.read(ctx, "list executions", func(c *conn) error {
 		return c.query(ctx, query, func(r *row) {
-			es = append(es, *known.show(r.execution(0, r.tag(12))))
+			e := r.execution(0, r.tag(12))
+			closeExecution(e, ledger.CloseReason(r.int(13)))
+			es = append(es, *known.show(e))
 		}, args...)
 	})
 	return es, err
@@ -117,7 +132,7 @@ func (l *Ledger) Records(ctx context.Context, q ledger.RecordQuery) (ps []ledger
 		of = append(of, int64(len(q.StepPrefix)), []byte(q.StepPrefix))
 	}
 	query := "SELECT " + blobColumns + `, p.seq, p.step_id, p.attempt, p.part_index, p.kind, p.status,
-		p.provider, p.model, p.at, p.ref, ifnull(e.tenant, ''), e.ended_at
+		p.provider, p.model, p.at, p.ref, ifnull(e.tenant, ''), e.ended_at, ifnull(e.state, 0)
 		FROM (SELECT seq, execution_tag, step_id, attempt, part_index, kind, status, provider, model, at, ref
 			FROM parts WHERE execution_tag = ?` + fmt.Sprintf(selected, "seq") + `
 			UNION ALL
@@ -128,10 +143,35 @@ func (l *Ledger) Records(ctx context.Context, q ledger.RecordQuery) (ps []ledger
 		LEFT JOIN blobs b ON p.status = 1 AND b.execution_tag = p.execution_tag AND b.ref = p.ref
 		ORDER BY p.seq`
 	args := append(slices.Concat(of, of), int64(q.Limit))
-	err = l.read(ctx, "records", func(c *conn) error {
-		return c.query(ctx, query, func(r *row) { ps = append(ps, r.part(known)) }, args...)
+	err = l.snapshot(ctx, "records", func(c *conn) error {
+		e := ledger.Execution{Tag: q.Tag}
+		err := c.query(ctx, query, func(r *row) {
+			ps = append(ps, r.part(known))
+			e.Tenant, e.State = r.text(blobColumnCount+10), ledger.ExecutionState(r.int(blobColumnCount+12))
+		}, args...)
+		if err != nil {
+			return err
+		}
+		return l.tellParts(ctx, c, known, e, ps)
 	})
 	return ps, err
+}
+
+// tellParts says of the rows of an execution's records what open orders say.
+func (l *Ledger) tellParts(ctx context.Context, c *conn, known *facts, e ledger.Execution, ps []ledger.RecordedPart) error {
+	if s := known.standing[e.Tenant]; !s.closes && !s.holds || known.erased(&e) {
+		return nil
+	}
+	var rows []*ledger.Blob
+	for i := range ps {
+		if ps[i].Blob != nil {
+			rows = append(rows, ps[i].Blob)
+		}
+	}
+	if err := l.tellClosed(ctx, c, known, &e, rows); err != nil || !known.standing[e.Tenant].holds {
+		return err
+	}
+	return tellHeld(ctx, c, e.Tag, rows, stored(l.now()))
 }
 
 func (r *row) part(known *facts) ledger.RecordedPart {

@@ -1,10 +1,9 @@
 package sqlite
 
 import (
-	"bytes"
 	"context"
 	"fmt"
-	"slices"
+	"time"
 
 	"github.com/blobd/blobd"
 	"github.com/blobd/blobd/ledger"
@@ -16,6 +15,7 @@ type scope struct {
 	ofRefs       bool
 	refs         []blobd.Ref // sorted, each once
 	known        bool        // the execution has a row
+	tenantKnown  bool        // the tenant has a row
 	fenced       bool        // the tenant was off-boarded
 	state        ledger.ExecutionState
 	n            int64  // of the execution
@@ -37,12 +37,15 @@ type scopeRow struct {
 // readScope counts what a scope holds. For a whole execution it reads one row, and
 // so it does for a whole tenant, unless counted.
 func readScope(ctx context.Context, c *conn, s ledger.Scope, ofRefs, counted bool) (*scope, error) {
-	sc := &scope{Scope: s, ofRefs: ofRefs, refs: slices.Clone(s.Refs)}
+	sc := &scope{Scope: s, ofRefs: ofRefs, refs: sortedRefs(s.Refs)}
 	if s.WholeTenant {
 		return sc, sc.readTenant(ctx, c, counted)
 	}
-	slices.SortFunc(sc.refs, func(a, b blobd.Ref) int { return bytes.Compare(a[:], b[:]) })
-	sc.refs = slices.Compact(sc.refs)
+	if !s.Form().Fenceable() {
+		_, err := c.one(ctx, "SELECT minimum_wrap, fenced_at FROM tenants WHERE id = ?",
+			func(r *row) { sc.wrap, sc.tenantKnown, sc.fenced = uint32(r.int(0)), true, !r.null(1) }, s.Tenant)
+		return sc, err
+	}
 	var tenant string
 	var err error
 	sc.known, err = c.one(ctx, `SELECT e.tenant, e.state, e.n, e.blobs, e.bytes,
@@ -54,7 +57,7 @@ func readScope(ctx context.Context, c *conn, s ledger.Scope, ofRefs, counted boo
 		}, s.Tag[:])
 	if err == nil {
 		_, err = c.one(ctx, "SELECT minimum_wrap, fenced_at FROM tenants WHERE id = ?", func(r *row) {
-			sc.fenced = !r.null(1)
+			sc.tenantKnown, sc.fenced = true, !r.null(1)
 			if !sc.known {
 				sc.wrap = uint32(r.int(0))
 			}
@@ -118,6 +121,9 @@ func (l *Ledger) Plan(ctx context.Context, s ledger.Scope) (p ledger.Plan, err e
 	if err := s.Check(); err != nil {
 		return p, classify("plan", err)
 	}
+	if !s.Form().Fenceable() {
+		return p, classify("plan", fmt.Errorf("no fence is of this form: %w", blobd.ErrInvalid))
+	}
 	err = l.snapshot(ctx, "plan", func(c *conn) error {
 		sc, err := readScope(ctx, c, s, len(s.Refs) > 0, true)
 		if err == nil {
@@ -136,12 +142,13 @@ func (l *Ledger) Fence(ctx context.Context, f ledger.Fence) (e ledger.Erasure, r
 	if err := f.Scope.Check(); err != nil {
 		return e, rec, classify("fence", err)
 	}
-	write := l.write
-	if f.Scope.WholeTenant {
-		write = l.writeFacts
-	}
-	err = write(ctx, "fence", func(w *conn) (err error) {
-		e, rec, err = fence(ctx, w, f)
+	f.Scope = storedScope(f.Scope)
+	err = l.write(ctx, "fence", func(w *conn) error {
+		known, err := l.factsOn(ctx, w)
+		if err != nil {
+			return err
+		}
+		e, rec, err = fence(ctx, w, known, f)
 		return err
 	})
 	if err != nil {
@@ -150,7 +157,7 @@ func (l *Ledger) Fence(ctx context.Context, f ledger.Fence) (e ledger.Erasure, r
 	return e, rec, nil
 }
 
-func fence(ctx context.Context, w *conn, f ledger.Fence) (e ledger.Erasure, rec ledger.Record, err error) {
+func fence(ctx context.Context, w *conn, known *facts, f ledger.Fence) (e ledger.Erasure, rec ledger.Record, err error) {
 	e, rec, again, err := firstFence(ctx, w, f)
 	if again || err != nil {
 		return e, rec, err
@@ -159,11 +166,108 @@ func fence(ctx context.Context, w *conn, f ledger.Fence) (e ledger.Erasure, rec 
 	if err != nil {
 		return e, rec, err
 	}
-	if err := applyFence(ctx, w, sc, f, false); err != nil {
+	t := turn{
+		id: f.ID, by: f.RequestedBy, at: f.At, runAt: f.RunAt, graceUntil: f.GraceUntil, deferUntil: f.DeferUntil,
+		fenced: f.Entries, closed: f.Closed,
+	}
+	may, err := mayFence(ctx, w, known, f.Scope, &t, f.Strict)
+	if err != nil {
 		return e, rec, err
 	}
-	if err := appendEntries(ctx, w, f.Entries...); err != nil {
+	awaits := f.Approvals > 0
+	if (awaits || !may) && !sc.tenantKnown {
+		return e, rec, fmt.Errorf("tenant: %w", blobd.ErrNotFound)
+	}
+	seq, err := insertErasure(ctx, w, sc, f)
+	switch {
+	case err != nil:
 		return e, rec, err
+	case awaits:
+		err = appendEntries(ctx, w, f.Asked...)
+	default:
+		rec, err = proceed(ctx, w, sc, seq, t, may)
+	}
+	if err != nil {
+		return e, rec, err
+	}
+	e, _, err = erasureByID(ctx, w, f.ID)
+	return e, rec, err
+}
+
+// firstFence returns what this id's fence was answered before.
+func firstFence(ctx context.Context, w *conn, f ledger.Fence) (e ledger.Erasure, rec ledger.Record, again bool, err error) {
+	again, err = w.one(ctx, "SELECT "+erasureColumns+", j.body FROM erasures LEFT JOIN journal j ON j.seq = record WHERE id = ?",
+		func(r *row) {
+			if e = r.erasure(); !r.null(erasureColumnCount) {
+				rec = r.record(erasureColumnCount)
+			}
+		}, f.ID)
+	if err != nil {
+		return e, rec, again, err
+	}
+	if !again {
+		order, err := w.one(ctx, "SELECT 1 FROM orders WHERE id = ?", func(*row) {}, f.ID)
+		if err == nil && order {
+			err = fmt.Errorf("the id is an order's: %w", blobd.ErrConflict)
+		}
+		return e, rec, false, err
+	}
+	asked := f.Scope
+	asked.Refs = nil // compared by whether there are any
+	if !sameScope(e.Scope, asked) || e.OfRefs != (len(f.Scope.Refs) > 0) {
+		err = fmt.Errorf("the erasure id has another scope: %w", blobd.ErrConflict)
+	}
+	return e, rec, true, err
+}
+
+// turn is how an erasure goes on from its request, or from its last approval.
+type turn struct {
+	id, by                            string
+	at, runAt, graceUntil, deferUntil time.Time
+	fenced, closed                    []ledger.Entry
+}
+
+// mayFence reports whether nothing keeps an erasure from fencing at once. strict
+// makes what is protected an error.
+func mayFence(ctx context.Context, w *conn, known *facts, s ledger.Scope, t *turn, strict bool) (bool, error) {
+	may := s.Form().Fenceable() && t.graceUntil.IsZero()
+	if !may && !strict {
+		return false, nil
+	}
+	kept, err := protected(ctx, w, known, s, t.at)
+	if err == nil && kept && strict {
+		err = fmt.Errorf("something in scope is protected: %w", blobd.ErrHeld)
+	}
+	return may && !kept, err
+}
+
+// proceed fences a scope, or closes it.
+func proceed(ctx context.Context, w *conn, sc *scope, seq int64, t turn, fences bool) (ledger.Record, error) {
+	state, due := ledger.ErasureRunning, t.runAt
+	switch {
+	case !t.graceUntil.IsZero():
+		state, due = ledger.ErasureGrace, t.graceUntil
+	case !fences && !t.deferUntil.IsZero():
+		state, due = ledger.ErasureDeferred, t.deferUntil
+	}
+	_, err := w.exec(ctx, "UPDATE erasures SET state = ?, run_at = ?, grace_until = ? WHERE seq = ?",
+		string(state), due.UnixMicro(), micros(t.graceUntil), seq)
+	if err != nil {
+		return ledger.Record{}, err
+	}
+	if fences {
+		return fenceNow(ctx, w, sc, seq, t)
+	}
+	return closeScope(ctx, w, sc.Scope, seq, t)
+}
+
+// fenceNow is the fence of an erasure that has a row.
+func fenceNow(ctx context.Context, w *conn, sc *scope, seq int64, t turn) (rec ledger.Record, err error) {
+	if err := applyFence(ctx, w, sc, t.id, t.at, false); err != nil {
+		return rec, err
+	}
+	if err := appendEntries(ctx, w, t.fenced...); err != nil {
+		return rec, err
 	}
 	kind := ledger.RecordFence
 	switch {
@@ -173,58 +277,40 @@ func fence(ctx context.Context, w *conn, f ledger.Fence) (e ledger.Erasure, rec 
 		kind = ledger.RecordErase
 	}
 	rec, err = record(ctx, w, ledger.Record{
-		Kind: kind, At: f.At, Tenant: f.Scope.Tenant, Tag: f.Scope.Tag, Refs: sc.named, ErasureID: f.ID, Wrap: sc.wrap,
+		Kind: kind, At: t.at, Tenant: sc.Tenant, Tag: sc.Tag, Refs: sc.named, ErasureID: t.id, Wrap: sc.wrap,
 	})
 	if err != nil {
-		return e, rec, err
+		return rec, err
 	}
-	if err := insertErasure(ctx, w, sc, f, rec.Seq); err != nil {
-		return e, rec, err
-	}
-	_, err = w.one(ctx, "SELECT "+erasureColumns+" FROM erasures WHERE id = ?", func(r *row) { e = r.erasure() }, f.ID)
-	return e, rec, err
-}
-
-// firstFence returns what this id's fence was answered before.
-func firstFence(ctx context.Context, w *conn, f ledger.Fence) (e ledger.Erasure, rec ledger.Record, again bool, err error) {
-	again, err = w.one(ctx, "SELECT "+erasureColumns+", j.body FROM erasures JOIN journal j ON j.seq = record WHERE id = ?",
-		func(r *row) { e, rec = r.erasure(), r.record(erasureColumnCount) }, f.ID)
-	if err != nil || !again {
-		return e, rec, again, err
-	}
-	if e.Scope.Tenant != f.Scope.Tenant || e.Scope.Tag != f.Scope.Tag || e.OfRefs != (len(f.Scope.Refs) > 0) ||
-		e.Scope.WholeTenant != f.Scope.WholeTenant {
-		err = fmt.Errorf("the erasure id has another scope: %w", blobd.ErrConflict)
-	}
-	return e, rec, true, err
+	return rec, saveFence(ctx, w, sc, seq, rec.Seq)
 }
 
 // applyFence erases what a scope holds. A replayed one also enters tombstones
 // for refs whose rows this ledger lost.
-func applyFence(ctx context.Context, w *conn, sc *scope, f ledger.Fence, replayed bool) error {
+func applyFence(ctx context.Context, w *conn, sc *scope, id string, at time.Time, replayed bool) error {
 	switch {
 	case sc.WholeTenant:
-		return fenceTenant(ctx, w, f)
+		return fenceTenant(ctx, w, sc.Tenant, id, at)
 	case sc.ofRefs:
-		return eraseRefs(ctx, w, sc, f, replayed)
+		return eraseRefs(ctx, w, sc, at, replayed)
 	case sc.erased():
 		return nil
 	case !sc.known:
 		n, err := w.exec(ctx, `INSERT INTO executions (tag, tenant, id, state, reason, created_at, erased_at, blobs, bytes)
 			VALUES (?, ?, ?, 3, 0, ?, ?, 0, 0) ON CONFLICT DO NOTHING`,
-			sc.Tag[:], sc.Tenant, sc.ExecutionID, f.At.UnixMicro(), f.At.UnixMicro())
+			sc.Tag[:], sc.Tenant, sc.ExecutionID, at.UnixMicro(), at.UnixMicro())
 		if err == nil && n == 0 {
 			err = fmt.Errorf("the execution id has another tag: %w", blobd.ErrConflict)
 		}
 		return err
 	}
-	if err := dropExecutionKey(ctx, w, sc.n, f.At); err != nil {
+	if err := dropExecutionKey(ctx, w, sc.n, at); err != nil {
 		return err
 	}
 	return count(ctx, w, -sc.blobs, -sc.bytes, -1)
 }
 
-func eraseRefs(ctx context.Context, w *conn, sc *scope, f ledger.Fence, replayed bool) error {
+func eraseRefs(ctx context.Context, w *conn, sc *scope, at time.Time, replayed bool) error {
 	var blobs, size int64
 	for _, b := range sc.rows {
 		_, err := w.exec(ctx, "UPDATE blobs SET state = 2, wrapped = NULL WHERE execution_tag = ? AND ref = ?",
@@ -238,7 +324,7 @@ func eraseRefs(ctx context.Context, w *conn, sc *scope, f ledger.Fence, replayed
 	}
 	if replayed {
 		for _, ref := range sc.missing {
-			if err := insertBare(ctx, w, sc.Tag, ref, ledger.BlobErased, f.At); err != nil {
+			if err := insertBare(ctx, w, sc.Tag, ref, ledger.BlobErased, at); err != nil {
 				return err
 			}
 			sc.named = append(sc.named, ref)
@@ -265,28 +351,4 @@ func count(ctx context.Context, w *conn, blobs, size, executions int64) error {
 	_, err := w.exec(ctx, "UPDATE deployment SET blobs = blobs + ?, bytes = bytes + ?, executions = executions + ?",
 		blobs, size, executions)
 	return err
-}
-
-func insertErasure(ctx context.Context, w *conn, sc *scope, f ledger.Fence, recordSeq int64) error {
-	p := sc.plan
-	_, err := w.exec(ctx, `INSERT INTO erasures (id, tenant, execution_tag, execution_id, of_refs, state,
-		plan_executions, plan_blobs, plan_bytes, already_erased, not_found,
-		requested_by, reason, legal_basis, regime, external_ref, received_at, due_at, fenced_at, record, run_at, wrap, whole_tenant)
-		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
-		f.ID, sc.Tenant, sc.Tag[:], sc.ExecutionID, flag(sc.ofRefs), string(ledger.ErasureRunning),
-		p.Executions, p.Blobs, p.Bytes, p.AlreadyErased, p.NotFound,
-		f.RequestedBy, f.Reason, f.LegalBasis, f.Regime, f.ExternalRef, micros(f.ReceivedAt), micros(f.DueAt),
-		f.At.UnixMicro(), recordSeq, f.RunAt.UnixMicro(), int64(sc.wrap), flag(sc.WholeTenant))
-	if err != nil || len(sc.named) == 0 {
-		return err
-	}
-	rows := make([][]any, len(sc.named))
-	seq := int64(0)
-	if _, err := w.one(ctx, "SELECT seq FROM erasures WHERE id = ?", func(r *row) { seq = r.int(0) }, f.ID); err != nil {
-		return err
-	}
-	for i := range sc.named {
-		rows[i] = []any{seq, sc.named[i][:]}
-	}
-	return w.insertMany(ctx, "INSERT INTO erasure_refs (erasure, ref) VALUES ", "", rows)
 }

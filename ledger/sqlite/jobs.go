@@ -9,12 +9,16 @@ import (
 	"github.com/blobd/blobd/ledger"
 )
 
+// claimable is the erasure that is due first. One whose grace is over, or that was
+// deferred until now, runs from its claim on.
+const claimable = `SELECT seq FROM erasures WHERE state IN ('running', 'grace', 'deferred') AND run_at <= ?
+	AND (lease_owner IS NULL OR lease_until <= ?) ORDER BY run_at, seq LIMIT 1`
+
 // Claim implements ledger.Jobs.
 func (l *Ledger) Claim(ctx context.Context, owner string, at, until time.Time) (j ledger.Job, err error) {
 	err = l.write(ctx, "claim", func(w *conn) error {
-		found, err := w.one(ctx, `UPDATE erasures SET term = term + 1, attempts = attempts + 1, lease_owner = ?, lease_until = ?
-			WHERE seq = (SELECT seq FROM erasures WHERE state = 'running' AND run_at <= ?
-				AND (lease_owner IS NULL OR lease_until <= ?) ORDER BY run_at, seq LIMIT 1)
+		found, err := w.one(ctx, `UPDATE erasures SET state = 'running', term = term + 1, attempts = attempts + 1, lease_owner = ?, lease_until = ?, woken = NULL
+			WHERE seq = (`+claimable+`)
 			RETURNING `+erasureColumns+", term",
 			func(r *row) {
 				j.Erasure = r.erasure()
@@ -39,13 +43,18 @@ type job struct {
 
 	tenant      string
 	wholeTenant bool
+	closing     bool // it has not fenced
+	wide        bool // of subjects, or a class
 }
 
 // held returns the job of a lease that is still its holder's.
 func held(ctx context.Context, w *conn, l ledger.Lease) (j job, err error) {
-	found, err := w.one(ctx, `SELECT seq, execution_tag, of_refs, tombstoned, tenant, whole_tenant FROM erasures
+	found, err := w.one(ctx, `SELECT seq, execution_tag, of_refs, tombstoned, tenant, whole_tenant,
+			closing, class <> '' OR subjects IS NOT NULL FROM erasures
 		WHERE id = ? AND state = 'running' AND lease_owner = ? AND term = ?`,
-		func(r *row) { j = job{r.int(0), r.tag(1), r.bool(2), notNull(r.bytes(3)), r.text(4), r.bool(5)} }, l.ErasureID, l.Owner, l.Term)
+		func(r *row) {
+			j = job{r.int(0), r.tag(1), r.bool(2), notNull(r.bytes(3)), r.text(4), r.bool(5), r.bool(6), r.bool(7)}
+		}, l.ErasureID, l.Owner, l.Term)
 	if err == nil && !found {
 		err = fmt.Errorf("the lease is stale: %w", blobd.ErrConflict)
 	}
@@ -124,7 +133,10 @@ func (l *Ledger) Tombstone(ctx context.Context, lease ledger.Lease, limit int) (
 		if j, err = held(ctx, w, lease); err != nil {
 			return err
 		}
-		if j.wholeTenant {
+		switch {
+		case j.closing:
+			return tombstoneDropped(ctx, w, j, limit)
+		case j.wholeTenant:
 			return tombstoneTenant(ctx, w, &j, limit)
 		}
 		return tombstone(ctx, w, j, limit)
@@ -135,7 +147,11 @@ func (l *Ledger) Tombstone(ctx context.Context, lease ledger.Lease, limit int) (
 	// Counting reads every row, so it is kept off the writer; nothing adds rows
 	// to a fenced scope but recovery.
 	err = l.read(ctx, "tombstone", func(c *conn) (err error) {
-		if j.wholeTenant {
+		switch {
+		case j.closing:
+			left, err = countDropped(ctx, c, j)
+			return err
+		case j.wholeTenant:
 			left, err = countTenant(ctx, c, j, limit)
 			return err
 		}
@@ -199,12 +215,13 @@ func bareRow(ctx context.Context, w *conn, tag blobd.ExecutionTag, ref blobd.Ref
 	return err
 }
 
-// earlierRunning finds an erasure before this one that covers what it covers:
-// of the whole execution, of refs that both name, or of the whole tenant.
-const earlierRunning = `SELECT 1 FROM erasures e WHERE e.execution_tag = ? AND e.seq < ? AND e.state = 'running'
+// earlierRunning finds an erasure before this one that has fenced what it covers:
+// the whole execution, refs that both name, or the whole tenant.
+const earlierRunning = `SELECT 1 FROM erasures e WHERE e.execution_tag = ? AND e.seq < ? AND e.state = 'running' AND e.closing = 0
 	AND (e.of_refs = 0 OR EXISTS (SELECT 1 FROM erasure_refs a JOIN erasure_refs b ON a.ref = b.ref
 		WHERE a.erasure = e.seq AND b.erasure = ?))
-	UNION ALL SELECT 1 FROM erasures e WHERE e.tenant = ? AND e.whole_tenant = 1 AND e.seq < ? AND e.state = 'running' LIMIT 1`
+	UNION ALL SELECT 1 FROM erasures e WHERE e.tenant = ? AND e.whole_tenant = 1 AND e.seq < ? AND e.state = 'running' AND e.closing = 0
+	LIMIT 1`
 
 // Finish implements ledger.Jobs.
 func (l *Ledger) Finish(ctx context.Context, lease ledger.Lease, p ledger.Progress, at time.Time, es []ledger.Entry) error {
@@ -212,19 +229,22 @@ func (l *Ledger) Finish(ctx context.Context, lease ledger.Lease, p ledger.Progre
 		return classify("finish", err)
 	}
 	return l.write(ctx, "finish", func(w *conn) error {
+		known, err := l.factsOn(ctx, w)
+		if err != nil {
+			return err
+		}
 		j, err := held(ctx, w, lease)
 		if err != nil {
 			return err
 		}
-		from, args := j.leftAfter([]byte{})
-		left, err := w.one(ctx, "SELECT 1"+from+" LIMIT 1", func(*row) {}, args...)
-		if err != nil {
+		if err := finished(ctx, w, known, j, lease.ErasureID); err != nil {
 			return err
 		}
-		if left {
-			return fmt.Errorf("rows are left: %w", blobd.ErrConflict)
+		tag := j.tag[:]
+		if j.wide { // its scope is no execution
+			tag = []byte{}
 		}
-		earlier, err := w.one(ctx, earlierRunning, func(*row) {}, j.tag[:], j.seq, j.seq, j.tenant, j.seq)
+		earlier, err := w.one(ctx, earlierRunning, func(*row) {}, tag, j.seq, j.seq, j.tenant, j.seq)
 		if err != nil {
 			return err
 		}
@@ -239,6 +259,24 @@ func (l *Ledger) Finish(ctx context.Context, lease ledger.Lease, p ledger.Progre
 		if err != nil {
 			return err
 		}
+		if j.closing {
+			if err := endClosing(ctx, w, lease.ErasureID, at); err != nil {
+				return err
+			}
+		}
 		return appendEntries(ctx, w, es...)
 	})
+}
+
+// finished refuses while something of a job's scope is left.
+func finished(ctx context.Context, w *conn, known *facts, j job, id string) error {
+	if j.closing {
+		return closingDone(ctx, w, known, j, id)
+	}
+	from, args := j.leftAfter([]byte{})
+	left, err := w.one(ctx, "SELECT 1"+from+" LIMIT 1", func(*row) {}, args...)
+	if err == nil && left {
+		err = fmt.Errorf("rows are left: %w", blobd.ErrConflict)
+	}
+	return err
 }

@@ -41,7 +41,8 @@ type Ledger struct {
 	lock    *os.File
 	commits *groupcommit.Group[*commit]
 
-	queries [2]lookupQueries // of byRef, byRepeat
+	queries       [2]lookupQueries // of byRef, byRepeat
+	closedQueries lookupQueries
 
 	// writer and readers hold the connections that are not in use. A nil one is
 	// opened by whoever takes it. Whoever holds the writer may wait for readers,
@@ -97,6 +98,7 @@ func open(path string, o Options) (*Ledger, error) {
 	}
 	l.queries[byRef] = makeLookupQueries("b.ref", "")
 	l.queries[byRepeat] = makeLookupQueries("b.repeat", " AND b.state IN (1, 2)")
+	l.closedQueries = makeClosedQueries()
 	l.commits = groupcommit.New(groupcommit.Limits{Items: o.MaxBatch, Gather: gather}, nil, l.commitBatch)
 	if err := l.start(); err != nil {
 		return nil, errors.Join(err, lock.Close())

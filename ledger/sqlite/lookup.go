@@ -3,6 +3,7 @@ package sqlite
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/blobd/blobd"
@@ -26,7 +27,7 @@ type lookupQueries map[int]string
 
 func makeLookupQueries(condition, more string) lookupQueries {
 	q := make(lookupQueries)
-	for _, n := range []int{1, 4, 16, 64, 256} {
+	for _, n := range paddings {
 		q[n] = executionQuery + blobsQuery + condition + " IN (" + placeholders(n) + ")" + more
 	}
 	return q
@@ -57,28 +58,69 @@ func (l *Ledger) LookupRepeats(ctx context.Context, tag blobd.ExecutionTag, repe
 // view answers for an execution and the blobs that keys name, in the order of
 // keys: from the memo, or by one statement.
 func (l *Ledger) view(ctx context.Context, tag blobd.ExecutionTag, b by, keys [][32]byte) (ledger.View, error) {
-	known, err := l.known(ctx)
-	if err != nil {
-		return ledger.View{}, err
-	}
-	v := ledger.View{Recovery: known.recovery, Blobs: make([]*ledger.Blob, len(keys))}
-	remembered, place := l.memo.view(tag, b, keys, &v)
-	if !remembered {
-		if err := l.ask(ctx, tag, b, keys, &v, place); err != nil {
+	for {
+		known, err := l.known(ctx)
+		if err != nil {
 			return ledger.View{}, err
 		}
+		v, ok, err := l.viewBy(ctx, known, tag, b, keys)
+		if err != nil {
+			return ledger.View{}, err
+		}
+		if ok {
+			v.Now = stored(l.now())
+			return v, l.complete(ctx, known, &v)
+		}
 	}
-	v.Now = stored(l.now())
-	if v.Execution != nil {
-		known.show(v.Execution)
-		v.MinimumWrap = known.minimumWrap[v.Execution.Tenant]
-		known.setExpiry(v.Execution, v.Blobs)
-	}
-	return v, nil
 }
 
-// ask fills in a view by one statement, and place, if there is one.
-func (l *Ledger) ask(ctx context.Context, tag blobd.ExecutionTag, b by, keys [][32]byte, v *ledger.View, place *vacancy) error {
+// viewBy is view by facts, not yet completed. It is not ok if other facts came while
+// the ledger was asked: which statements that takes is a matter of the facts. They are
+// taken away before the memo is closed, so if they are the same after the answer came,
+// its place in the memo is gone unless the answer is of now.
+func (l *Ledger) viewBy(ctx context.Context, known *facts, tag blobd.ExecutionTag, b by, keys [][32]byte) (v ledger.View, ok bool, err error) {
+	v = ledger.View{Recovery: known.recovery, Blobs: make([]*ledger.Blob, len(keys))}
+	remembered, place := l.memo.view(tag, b, keys, &v)
+	if remembered {
+		return v, true, nil
+	}
+	a, err := l.ask(ctx, known, tag, b, keys)
+	if err != nil || l.facts.Load() != known {
+		return v, false, err
+	}
+	if place != nil {
+		l.memo.fill(place, tag, a.n, a.execution, a.rows)
+	}
+	v.Execution = a.execution
+	arrange(v.Blobs, a.rows, keys, b)
+	return v, true, nil
+}
+
+// complete fills in what the facts say of a view now.
+func (l *Ledger) complete(ctx context.Context, known *facts, v *ledger.View) error {
+	if v.Execution == nil {
+		return nil
+	}
+	known.show(v.Execution)
+	v.MinimumWrap = known.minimumWrap[v.Execution.Tenant]
+	known.setExpiry(v.Execution, v.Blobs)
+	past := func(b *ledger.Blob) bool { return b != nil && b.Expired(v.Now) }
+	if !known.standing[v.Execution.Tenant].holds || known.erased(v.Execution) || !slices.ContainsFunc(v.Blobs, past) {
+		return nil
+	}
+	return l.withReader(ctx, func(c *conn) error { return tellHeld(ctx, c, v.Execution.Tag, v.Blobs, v.Now) })
+}
+
+// answer is what the ledger's file says of an execution and some of its rows.
+type answer struct {
+	execution *ledger.Execution // nil: it has no row
+	n         int64             // of the execution
+	rows      []*ledger.Blob
+}
+
+// ask answers by one statement, and where an order closes something in the tenant by
+// a few that see one state.
+func (l *Ledger) ask(ctx context.Context, known *facts, tag blobd.ExecutionTag, b by, keys [][32]byte) (a answer, err error) {
 	query, args := executionQuery, []any{tag[:]}
 	if len(keys) > 0 {
 		n := padded(len(keys))
@@ -88,27 +130,33 @@ func (l *Ledger) ask(ctx context.Context, tag blobd.ExecutionTag, b by, keys [][
 			args = append(args, keys[min(i, len(keys)-1)][:])
 		}
 	}
-	const number = 1 + blobColumnCount
-	var n int64
-	var found []*ledger.Blob
-	err := l.withReader(ctx, func(c *conn) error {
-		// The statement is shorter than what watching the context costs.
-		return c.query(context.WithoutCancel(ctx), query, func(r *row) {
-			if r.int(0) == 0 {
-				v.Execution, n = r.execution(1, tag), r.int(number)
-			} else {
-				found = append(found, r.blob(1))
+	// The statement is shorter than what watching the context costs.
+	aside := context.WithoutCancel(ctx)
+	err = l.withReader(ctx, func(c *conn) error {
+		a, err = askRows(aside, c, query, args, tag)
+		if err != nil || a.execution == nil || !known.standing[a.execution.Tenant].closes {
+			return err
+		}
+		return c.snapshot(aside, func() error {
+			if a, err = askRows(aside, c, query, args, tag); err != nil || a.execution == nil {
+				return err
 			}
-		}, args...)
+			return l.tellClosed(aside, c, known, a.execution, a.rows)
+		})
 	})
-	if err != nil {
-		return err
-	}
-	if place != nil {
-		l.memo.fill(place, tag, n, v.Execution, found)
-	}
-	arrange(v.Blobs, found, keys, b)
-	return nil
+	return a, err
+}
+
+func askRows(ctx context.Context, c *conn, query string, args []any, tag blobd.ExecutionTag) (a answer, err error) {
+	const number = 1 + blobColumnCount
+	err = c.query(ctx, query, func(r *row) {
+		if r.int(0) == 0 {
+			a.execution, a.n = r.execution(1, tag), r.int(number)
+		} else {
+			a.rows = append(a.rows, r.blob(1))
+		}
+	}, args...)
+	return a, err
 }
 
 // setExpiry fills in what the policies say now.

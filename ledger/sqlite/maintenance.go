@@ -18,14 +18,54 @@ func (l *Ledger) ScanBlobs(ctx context.Context, after ledger.Position, limit int
 	if err != nil {
 		return nil, classify("scan blobs", err)
 	}
-	err = l.read(ctx, "scan blobs", func(c *conn) error {
-		return c.query(ctx, "SELECT "+blobColumns+`, b.execution_tag, ifnull(e.tenant, ''), ifnull(e.id, ''),
+	err = l.snapshot(ctx, "scan blobs", func(c *conn) error {
+		err := c.query(ctx, "SELECT "+blobColumns+`, b.execution_tag, ifnull(e.tenant, ''), ifnull(e.id, ''),
 			ifnull(e.state, 0), e.key_id, e.key_version, k.wrapped, e.ended_at
 			FROM blobs b LEFT JOIN executions e ON e.tag = b.execution_tag LEFT JOIN execution_keys k ON k.n = e.n
 			WHERE (b.execution_tag, b.ref) > (?, ?) ORDER BY b.execution_tag, b.ref LIMIT ?`,
 			func(r *row) { bs = append(bs, r.scanned(known)) }, after.Tag[:], after.Ref[:], int64(limit))
+		if err != nil {
+			return err
+		}
+		return l.tellScanned(ctx, c, known, bs)
 	})
 	return bs, err
+}
+
+// tellScanned says of scanned rows and their executions what open orders say. Rows
+// of one execution lie together.
+func (l *Ledger) tellScanned(ctx context.Context, c *conn, known *facts, bs []ledger.ScannedBlob) error {
+	now := stored(l.now())
+	for len(bs) > 0 {
+		n := 1
+		for n < len(bs) && bs[n].Tag == bs[0].Tag {
+			n++
+		}
+		its := bs[:n]
+		bs = bs[n:]
+		e := ledger.Execution{Tag: its[0].Tag, Tenant: its[0].Tenant, State: its[0].ExecutionState}
+		standing := known.standing[e.Tenant]
+		if !standing.closes && !standing.holds || known.erased(&e) {
+			continue
+		}
+		rows := make([]*ledger.Blob, len(its))
+		for i := range its {
+			rows[i] = &its[i].Blob
+		}
+		if err := l.tellClosed(ctx, c, known, &e, rows); err != nil {
+			return err
+		}
+		for i := range its {
+			its[i].ExecutionState = e.State
+		}
+		if !standing.holds {
+			continue
+		}
+		if err := tellHeld(ctx, c, e.Tag, rows, now); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func (r *row) scanned(known *facts) ledger.ScannedBlob {

@@ -47,7 +47,7 @@ func (sc *scope) readTenant(ctx context.Context, c *conn, count bool) error {
 	case !known:
 		return fmt.Errorf("tenant: %w", blobd.ErrNotFound)
 	}
-	sc.wrap, sc.fenced = t.MinimumWrap, t.Fenced()
+	sc.wrap, sc.fenced, sc.tenantKnown = t.MinimumWrap, t.Fenced(), true
 	switch {
 	case sc.fenced:
 		sc.plan.AlreadyErased = 1
@@ -62,15 +62,15 @@ func (sc *scope) readTenant(ctx context.Context, c *conn, count bool) error {
 // fenceTenant marks the tenant's row, the first time. The wrapped index key may
 // leave traces in the file until its page is used again; the KEK that opens it is
 // destroyed.
-func fenceTenant(ctx context.Context, w *conn, f ledger.Fence) error {
+func fenceTenant(ctx context.Context, w *conn, tenant, id string, at time.Time) error {
 	n, err := w.exec(ctx, "UPDATE tenants SET fenced_at = ?, fenced_by = ?, index_key = x'' WHERE id = ? AND fenced_at IS NULL",
-		f.At.UnixMicro(), f.ID, f.Scope.Tenant)
+		at.UnixMicro(), id, tenant)
 	if err != nil || n == 0 {
 		return err
 	}
-	w.moved = true // what the memo keeps of the tenant reads differently from now on
+	w.moved, w.restated = true, true // what is kept in memory of the tenant reads differently from now on
 	_, err = w.exec(ctx, `UPDATE epochs SET state = 5, lease_owner = NULL, lease_until = NULL
-		WHERE tenant = ? AND state IN (1, 2, 3)`, f.Scope.Tenant)
+		WHERE tenant = ? AND state IN (1, 2, 3)`, tenant)
 	return err
 }
 
@@ -130,7 +130,7 @@ func dropKeys(ctx context.Context, w *conn, lease ledger.Lease, limit int) (p le
 	if err != nil {
 		return p, false, err
 	}
-	if j.wholeTenant {
+	if j.wholeTenant && !j.closing {
 		if more, err = dropTenantKeys(ctx, w, j, limit); err != nil {
 			return p, false, err
 		}
@@ -240,7 +240,7 @@ func countTenant(ctx context.Context, c *conn, j job, limit int) (left int, err 
 func (l *Ledger) tenantDone(ctx context.Context, lease ledger.Lease) error {
 	return l.withReader(ctx, func(c *conn) error {
 		j, err := held(ctx, c, lease)
-		if err != nil || !j.wholeTenant {
+		if err != nil || !j.wholeTenant || j.closing {
 			return err
 		}
 		left, err := c.one(ctx, "SELECT 1"+keyed, func(*row) {}, j.tenant, int64(0), []byte{}, int64(1))

@@ -55,6 +55,9 @@ func (l *Ledger) SetPolicy(ctx context.Context, p ledger.Policy, e ledger.Entry)
 		if err != nil {
 			return err
 		}
+		if err := freed(ctx, w, p.Tenant, p.At); err != nil {
+			return err
+		}
 		return appendEntries(ctx, w, e)
 	})
 }
@@ -94,9 +97,17 @@ func (l *Ledger) Classes(ctx context.Context, tenant, after string, limit int) (
 func (l *Ledger) EndExecution(ctx context.Context, tenant string, tag blobd.ExecutionTag, at time.Time, e ledger.Entry,
 ) (x ledger.Execution, err error) {
 	err = l.write(ctx, "end execution", func(w *conn) error {
+		known, err := l.factsOn(ctx, w)
+		if err != nil {
+			return err
+		}
 		read := func() (bool, error) {
-			return w.one(ctx, "SELECT "+executionColumns+` FROM executions e LEFT JOIN execution_keys k ON k.n = e.n
+			found, err := w.one(ctx, "SELECT "+executionColumns+` FROM executions e LEFT JOIN execution_keys k ON k.n = e.n
 				WHERE e.tag = ? AND e.tenant = ?`, func(r *row) { x = *r.execution(0, tag) }, tag[:], tenant)
+			if err != nil || !found {
+				return found, err
+			}
+			return true, l.tellClosed(ctx, w, known, &x, nil)
 		}
 		found, err := read()
 		if err := orNotFound(found, err); err != nil {
@@ -126,28 +137,43 @@ func (l *Ledger) EndExecution(ctx context.Context, tenant string, tag blobd.Exec
 	return x, nil
 }
 
-// dueColumns are read by row.due, from blobs b of executions e.
-const dueColumns = "b.execution_tag, b.ref, b.n, b.class, b.state, b.created_at, e.ended_at, b.size, e.id"
+// dueColumns are read by row.due, from blobs b of executions e; heldBy follows.
+const dueColumns = "b.execution_tag, b.ref, b.n, b.class, b.state, b.created_at, e.ended_at, b.size, e.id, "
 
-// retained selects what is retention's, from blobs b of executions e. Whoever adds
-// holds reads them here, for listings and for the transactions that delete.
+const dueColumnCount = 10
+
+// heldBy is the column that says whether a hold covers a row, for a tenant: where it
+// has no open hold, none does.
+func (s standing) heldBy() string {
+	if s.holds {
+		return heldRow
+	}
+	return "0"
+}
+
+// selectDue is a query for due rows of a tenant, whose end from is.
+func (s standing) selectDue(from string) string { return "SELECT " + dueColumns + s.heldBy() + from }
+
+// retained selects what is retention's, from blobs b of executions e.
 const retained = "b.state IN (1, 4, 6, 7) AND b.class <> '' AND e.state <> 3"
 
 func (r *row) due() ledger.DueRow {
 	return ledger.DueRow{
 		Position: ledger.Position{Tag: r.tag(0), Ref: r.ref(1)}, N: r.int(2), Class: r.text(3),
 		State: ledger.BlobState(r.int(4)), CreatedAt: r.time(5), EndedAt: r.time(6), Size: r.int(7), ExecutionID: r.text(8),
+		Held: r.bool(9),
 	}
 }
 
 // The statements that find what is retention's, by the tables and indexes made for it.
+// Those that tell of rows follow the column that says whether they are held.
 const (
-	dueQuery = "SELECT " + dueColumns + ` FROM due d
+	dueQuery = ` FROM due d
 		CROSS JOIN blobs b ON b.n = d.blob CROSS JOIN executions e ON e.tag = b.execution_tag
 		WHERE d.class = (SELECT n FROM classes WHERE tenant = ? AND name = ?)
 			AND d.created_at >= ? AND d.created_at < ? AND (d.created_at, d.blob) > (?, ?)
 			AND ` + retained + " ORDER BY d.created_at, d.blob LIMIT ?"
-	expiredQuery = "SELECT " + dueColumns + ` FROM blobs b CROSS JOIN executions e ON e.tag = b.execution_tag
+	expiredQuery = ` FROM blobs b CROSS JOIN executions e ON e.tag = b.execution_tag
 		WHERE b.state = 7 AND b.class <> '' AND b.n > ? AND e.tenant = ? AND e.state <> 3 ORDER BY b.n LIMIT ?`
 	storedQuery = `SELECT count(*) FROM (SELECT 1 FROM classes k CROSS JOIN due d ON d.class = k.n
 		CROSS JOIN blobs b ON b.n = d.blob CROSS JOIN executions e ON e.tag = b.execution_tag
@@ -167,7 +193,7 @@ func (l *Ledger) Due(ctx context.Context, q ledger.DueQuery) (rows []ledger.DueR
 		return nil, nil
 	}
 	if q.Expired {
-		return l.expiredRows(ctx, q)
+		return l.expiredRows(ctx, known, q)
 	}
 	from, to, after := int64(math.MinInt64), int64(math.MaxInt64), ledger.DueCursor{N: math.MinInt64}
 	afterTime := int64(math.MinInt64)
@@ -181,15 +207,15 @@ func (l *Ledger) Due(ctx context.Context, q ledger.DueQuery) (rows []ledger.DueR
 		after, afterTime = q.After, q.After.CreatedAt.UnixMicro()
 	}
 	err = l.read(ctx, "due", func(c *conn) error {
-		return c.query(ctx, dueQuery, func(r *row) { rows = append(rows, r.due()) },
+		return c.query(ctx, known.standing[q.Tenant].selectDue(dueQuery), func(r *row) { rows = append(rows, r.due()) },
 			q.Tenant, q.Class, max(from, afterTime), to, afterTime, after.N, int64(q.Limit))
 	})
 	return rows, err
 }
 
-func (l *Ledger) expiredRows(ctx context.Context, q ledger.DueQuery) (rows []ledger.DueRow, err error) {
+func (l *Ledger) expiredRows(ctx context.Context, known *facts, q ledger.DueQuery) (rows []ledger.DueRow, err error) {
 	err = l.read(ctx, "due", func(c *conn) error {
-		return c.query(ctx, expiredQuery, func(r *row) { rows = append(rows, r.due()) }, q.After.N, q.Tenant, int64(q.Limit))
+		return c.query(ctx, known.standing[q.Tenant].selectDue(expiredQuery), func(r *row) { rows = append(rows, r.due()) }, q.After.N, q.Tenant, int64(q.Limit))
 	})
 	return rows, err
 }

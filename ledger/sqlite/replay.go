@@ -57,18 +57,31 @@ func giveWay(ctx context.Context, w *conn, seq int64, own []ledger.Record) ([]le
 // renumber puts records that gave way behind all others.
 func renumber(ctx context.Context, w *conn, own []ledger.Record) error {
 	for _, r := range own {
+		old := r.Seq
 		r, err := record(ctx, w, r)
 		if err != nil {
 			return err
 		}
-		if r.ErasureID == "" {
-			continue
-		}
-		if _, err := w.exec(ctx, "UPDATE erasures SET record = ? WHERE id = ?", r.Seq, r.ErasureID); err != nil {
+		if err := firstRecord(ctx, w, r, old); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// firstRecord tells the erasure and the order whose first record got a new number.
+func firstRecord(ctx context.Context, w *conn, r ledger.Record, old int64) error {
+	if r.ErasureID != "" {
+		_, err := w.exec(ctx, "UPDATE erasures SET record = ? WHERE id = ? AND record = ?", r.Seq, r.ErasureID, old)
+		if err != nil {
+			return err
+		}
+	}
+	if r.Kind != ledger.RecordOrder {
+		return nil
+	}
+	_, err := w.exec(ctx, "UPDATE orders SET record = ? WHERE id = ? AND record = ?", r.Seq, r.OrderID, old)
+	return err
 }
 
 // replay applies a lost record.
@@ -91,7 +104,10 @@ func reapply(ctx context.Context, w *conn, r ledger.Record) (err error) {
 	case ledger.RecordMark:
 	case ledger.RecordFence, ledger.RecordErase, ledger.RecordTenant:
 		err = refence(ctx, w, r)
-	case ledger.RecordOrder, ledger.RecordLift: // TODO: engine
+	case ledger.RecordOrder:
+		err = reorder(ctx, w, r)
+	case ledger.RecordLift:
+		err = relift(ctx, w, r)
 	case ledger.RecordRevoke:
 		_, err = w.exec(ctx, "UPDATE tokens SET revoked_at = ? WHERE id = ? AND tenant = ? AND revoked_at IS NULL",
 			r.At.UnixMicro(), r.TokenID, r.Tenant)
@@ -101,7 +117,8 @@ func reapply(ctx context.Context, w *conn, r ledger.Record) (err error) {
 	return err
 }
 
-// refence applies the fence of a record and makes its job again, due at once.
+// refence applies the fence of a record and makes its job again, due at once. One
+// whose erasure is there and has not fenced fences it.
 func refence(ctx context.Context, w *conn, r ledger.Record) error {
 	f := ledger.Fence{
 		ID: r.ErasureID, At: r.At, RunAt: r.At,
@@ -118,17 +135,48 @@ func refence(ctx context.Context, w *conn, r ledger.Record) error {
 			return err
 		}
 	}
+	e, known, err := erasureByID(ctx, w, f.ID)
+	if err != nil {
+		return err
+	}
+	if known && e.Closing {
+		asked, _, err := scopeOf(ctx, w, f.ID)
+		if err != nil {
+			return err
+		}
+		f.Scope.Refs = append(asked.Refs, r.Refs...)
+		f.Scope.ExecutionID = asked.ExecutionID
+	}
 	sc, err := readScope(ctx, w, f.Scope, ofRefs, false)
 	if err != nil {
 		return err
 	}
 	sc.wrap = max(sc.wrap, r.Wrap)
-	if err := applyFence(ctx, w, sc, f, true); err != nil {
+	if err := applyFence(ctx, w, sc, f.ID, f.At, true); err != nil {
 		return err
 	}
-	known, err := w.one(ctx, "SELECT 1 FROM erasures WHERE id = ?", func(*row) {}, f.ID)
-	if err != nil || known {
+	if known && !e.Closing {
+		return nil
+	}
+	if !known {
+		if _, err = insertErasure(ctx, w, sc, f); err != nil {
+			return err
+		}
+	}
+	return rerun(ctx, w, sc, r)
+}
+
+// rerun makes an erasure that a replayed record fenced run, and ends its closing.
+func rerun(ctx context.Context, w *conn, sc *scope, r ledger.Record) error {
+	var seq int64
+	_, err := w.one(ctx, `UPDATE erasures SET state = 'running', run_at = ?, lease_owner = NULL, lease_until = NULL
+		WHERE id = ? RETURNING seq`, func(row *row) { seq = row.int(0) }, r.At.UnixMicro(), r.ErasureID)
+	if err != nil {
 		return err
 	}
-	return insertErasure(ctx, w, sc, f, r.Seq)
+	if err := saveFence(ctx, w, sc, seq, r.Seq); err != nil {
+		return err
+	}
+	_, _, err = liftClosing(ctx, w, r.ErasureID, "", r.At)
+	return err
 }

@@ -1,12 +1,15 @@
 package sqlite
 
 import (
-	"context"
+	"database/sql"
 	"fmt"
+	"io/fs"
 	"path/filepath"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/pressly/goose/v3"
 
 	"github.com/blobd/blobd"
 	"github.com/blobd/blobd/ledger"
@@ -33,7 +36,11 @@ func steps(t *testing.T, l *Ledger, query string) string {
 // what is due.
 func TestWhatIsDueIsFoundByAnIndex(t *testing.T) {
 	l := openTest(t, filepath.Join(t.TempDir(), "ledger.db"), time.Now)
-	for name, query := range map[string]string{"due": dueQuery, "expired": expiredQuery, "stored": storedQuery} {
+	held := standing{holds: true}
+	for name, query := range map[string]string{
+		"due": standing{}.selectDue(dueQuery), "expired": standing{}.selectDue(expiredQuery), "stored": storedQuery,
+		"due, with holds": held.selectDue(dueQuery), "expired, with holds": held.selectDue(expiredQuery),
+	} {
 		plan := steps(t, l, query)
 		if strings.Contains(plan, "TEMP B-TREE") || strings.Contains(plan, "SCAN b\n") || strings.Contains(plan, "SCAN d") ||
 			strings.Contains(plan, "SCAN e") || strings.Contains(plan, "SCAN k") {
@@ -42,61 +49,67 @@ func TestWhatIsDueIsFoundByAnIndex(t *testing.T) {
 	}
 }
 
-// A ledger of before policies had versions keeps what they said, and what it holds
-// is found by sweeps.
-func TestPoliciesOfBeforeHadVersions(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "ledger.db")
-	now := func() time.Time { return time.Unix(1_900_000_000, 0) }
-	l := openTest(t, path, now)
-	ctx := t.Context()
+// older makes the file of an older program, whose schema had a version, and fills it.
+func older(t *testing.T, path string, version int64, statements ...string) {
+	t.Helper()
 	must := func(err error) {
 		t.Helper()
 		if err != nil {
 			t.Fatal(err)
 		}
 	}
-	entry := ledger.Entry{Tenant: "acme", Kind: ledger.EntryTenant, At: now(), Body: []byte("{}")}
-	must(l.CreateTenant(ctx, ledger.Tenant{ID: "acme", CreatedAt: now()}, entry))
-	var key [16]byte
-	capture := ledger.Capture{
-		Tenant: "acme", Tag: blobd.ExecutionTag{1}, ExecutionID: "x", Key: ledger.WrappedKey{ID: key, Ciphertext: []byte("k")}, At: now(),
-		StepID: "s", Entry: entry,
-	}
-	for i := range 3 {
-		n := ledger.NewBlob{Ref: blobd.Ref{byte(i)}, Class: "reasoning", Kind: blobd.KindText, Repeat: [32]byte{byte(i + 1)}}
-		capture.Blobs = append(capture.Blobs, n)
-		capture.Parts = append(capture.Parts, ledger.Part{Index: i, Kind: blobd.KindText, Status: ledger.PartKept, Blob: i})
-	}
-	_, err := l.Commit(ctx, capture)
+	db := sql.OpenDB(connector{dsn(path, pragmas(false))})
+	files, err := fs.Sub(migrations, "migrations")
 	must(err)
-	must(l.write(ctx, "go back", func(w *conn) error { // to what the migration finds
-		for _, q := range []string{
-			"DROP TABLE policy_versions", "DROP TABLE due", "DROP TABLE classes", "DROP TABLE sweeps", "DROP INDEX blobs_expired",
-			"CREATE TABLE policies (tenant TEXT NOT NULL REFERENCES tenants (id), class TEXT NOT NULL, maximum INTEGER NOT NULL, PRIMARY KEY (tenant, class)) STRICT, WITHOUT ROWID",
-			"INSERT INTO policies VALUES ('acme', 'reasoning', 90000000001), ('acme', 'other', 0)",
-			"DELETE FROM goose_db_version WHERE version_id = 5",
-		} {
-			if _, err := w.exec(ctx, q); err != nil {
-				return fmt.Errorf("%s: %w", q, err)
-			}
+	p, err := goose.NewProvider(goose.DialectSQLite3, db, files, goose.WithDisableGlobalRegistry(true))
+	must(err)
+	_, err = p.UpTo(t.Context(), version)
+	must(err)
+	for _, q := range statements {
+		if _, err := db.ExecContext(t.Context(), q); err != nil {
+			t.Fatalf("%s: %v", q, err)
 		}
-		return nil
-	}))
-	must(l.Close())
-	l = openTest(t, path, now)
-	v, err := l.Lookup(ctx, capture.Tag, []blobd.Ref{{1}})
-	must(err)
-	if want := now().Add(91 * time.Second).UTC(); !v.Blobs[0].ExpiresAt.Equal(want) {
+	}
+	must(db.Close())
+}
+
+const (
+	olderTenant = "INSERT INTO tenants (id, created_at, name_key, index_key, index_wrap, minimum_wrap) VALUES ('acme', 0, x'01', x'02', 1, 1)"
+	// An execution with the tag 01 and 15 zeros, and a blob in it.
+	olderExecution = `INSERT INTO executions (tag, tenant, id, state, reason, key_id, key_version, created_at, blobs, bytes)
+		VALUES (x'01000000000000000000000000000000', 'acme', 'x', 1, 0, zeroblob(16), 1, 1900000000000000, 3, 30)`
+	olderKey  = "INSERT INTO execution_keys (n, wrapped) VALUES (1, x'09')"
+	olderBlob = `INSERT INTO blobs (execution_tag, ref, state, class, kind, content_type, size, sealed_size, step_id, created_at, repeat, wrapped)
+		VALUES (x'01000000000000000000000000000000', x'%s', 1, 'reasoning', 'text', '', 10, 20, 's', 1900000000000000,
+		x'%s', x'08')`
+)
+
+// A ledger of before policies had versions keeps what they said, and what it holds
+// is found by sweeps.
+func TestPoliciesOfBeforeHadVersions(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "ledger.db")
+	captured := time.Unix(1_900_000_000, 0).UTC()
+	statements := []string{olderTenant, olderExecution, olderKey}
+	for n := range 3 {
+		statements = append(statements, fmt.Sprintf(olderBlob, blobd.Ref{byte(n)}.Hex(), blobd.Ref{byte(n + 1)}.Hex()))
+	}
+	statements = append(statements, "INSERT INTO policies VALUES ('acme', 'reasoning', 90000000001), ('acme', 'other', 0)")
+	older(t, path, 4, statements...)
+	l := openTest(t, path, time.Now)
+	ctx := t.Context()
+	v, err := l.Lookup(ctx, blobd.ExecutionTag{1}, []blobd.Ref{{1}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := captured.Add(91 * time.Second); !v.Blobs[0].ExpiresAt.Equal(want) {
 		t.Errorf("expires at %v, want %v", v.Blobs[0].ExpiresAt, want)
 	}
 	rows, err := l.Due(ctx, ledger.DueQuery{Tenant: "acme", Class: "reasoning", Limit: 10})
-	must(err)
-	if len(rows) != 3 {
-		t.Errorf("%d rows are found, want 3", len(rows))
+	if err != nil || len(rows) != 3 {
+		t.Errorf("%d rows are found, want 3: %v", len(rows), err)
 	}
-	classes, err := l.Classes(context.Background(), "acme", "", 10)
-	must(err)
-	if len(classes) != 1 || len(classes[0].Policies) != 1 || !classes[0].Policies[0].Existing {
-		t.Errorf("classes: %+v", classes)
+	classes, err := l.Classes(ctx, "acme", "", 10)
+	if err != nil || len(classes) != 1 || len(classes[0].Policies) != 1 || !classes[0].Policies[0].Existing {
+		t.Errorf("classes: %+v: %v", classes, err)
 	}
 }

@@ -23,6 +23,7 @@ type step struct {
 	created      int64
 	blobs, bytes int64 // change of what is live
 	erased       []blobd.Ref
+	closed       ledger.CloseReason // the strongest of the rows that it would join
 	inUse        bool
 	keptRefs     []blobd.Ref // rows that the capture's subjects belong to
 	due          []newDue
@@ -51,6 +52,9 @@ func (s *step) run(ctx context.Context) error {
 	}
 	if len(s.erased) > 0 {
 		return refusal{&blobd.RefsError{Refs: s.erased, Err: blobd.ErrBlobErased}}
+	}
+	if err := putError(s.closed); err != nil {
+		return refusal{err}
 	}
 	if s.inUse {
 		return refusal{fmt.Errorf("a ref is in use or no longer live: %w", blobd.ErrConflict)}
@@ -86,7 +90,13 @@ func (s *step) checkKept(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		s.inUse = s.inUse || state != ledger.BlobLive
+		if state != ledger.BlobLive {
+			s.inUse = true
+			continue
+		}
+		if _, err := s.join(ctx, p.Ref); err != nil {
+			return err
+		}
 		s.keptRefs = append(s.keptRefs, p.Ref)
 	}
 	return nil
@@ -126,6 +136,11 @@ func (s *step) putBlob(ctx context.Context, i int) error {
 	case existing.State == ledger.BlobErased:
 		s.erased = append(s.erased, existing.Ref)
 		return nil
+	}
+	closed, err := s.join(ctx, existing.Ref)
+	switch {
+	case err != nil || closed:
+		return err
 	case !existing.Expired(stored(s.capture.At)):
 		s.done.Blobs[i] = *existing
 		s.keptRefs = append(s.keptRefs, existing.Ref)

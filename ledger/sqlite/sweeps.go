@@ -162,9 +162,9 @@ func savePlan(ctx context.Context, w *conn, s ledger.Sweep, t ledger.Tally) erro
 }
 
 // dueRow reads a row of the tenant as retention sees it.
-func dueRow(ctx context.Context, c *conn, tenant string, at ledger.Position) (r ledger.DueRow, found bool, err error) {
-	found, err = c.one(ctx, "SELECT "+dueColumns+` FROM blobs b JOIN executions e ON e.tag = b.execution_tag
-		WHERE b.execution_tag = ? AND b.ref = ? AND e.tenant = ? AND `+retained,
+func dueRow(ctx context.Context, c *conn, standing standing, tenant string, at ledger.Position) (r ledger.DueRow, found bool, err error) {
+	found, err = c.one(ctx, standing.selectDue(` FROM blobs b JOIN executions e ON e.tag = b.execution_tag
+		WHERE b.execution_tag = ? AND b.ref = ? AND e.tenant = ? AND `+retained),
 		func(x *row) { r = x.due() }, at.Tag[:], at.Ref[:], tenant)
 	return r, found, err
 }
@@ -175,12 +175,9 @@ func (l *Ledger) Expire(ctx context.Context, lease ledger.SweepLease, x ledger.E
 		return nil, classify("expire", err)
 	}
 	err = l.write(ctx, "expire", func(w *conn) error {
-		known := l.facts.Load()
-		if known == nil {
-			if err := l.loadFacts(ctx, w); err != nil {
-				return err
-			}
-			known = l.facts.Load()
+		known, err := l.factsOn(ctx, w)
+		if err != nil {
+			return err
 		}
 		s, err := heldSweep(ctx, w, lease)
 		if err != nil {
@@ -206,7 +203,7 @@ func expire(ctx context.Context, w *conn, known *facts, s ledger.Sweep, x ledger
 	late := s.LateUntil
 	lost := map[blobd.ExecutionTag]*executionLoss{}
 	for _, at := range x.Rows {
-		r, found, err := dueRow(ctx, w, s.Tenant, at)
+		r, found, err := dueRow(ctx, w, known.standing[s.Tenant], s.Tenant, at)
 		if err != nil {
 			return nil, err
 		}
@@ -273,7 +270,7 @@ func (l *Ledger) Bury(ctx context.Context, lease ledger.SweepLease, rows []ledge
 			return err
 		}
 		for _, at := range rows {
-			r, found, err := dueRow(ctx, w, s.Tenant, at)
+			r, found, err := dueRow(ctx, w, standing{}, s.Tenant, at)
 			if err != nil {
 				return err
 			}

@@ -11,9 +11,10 @@ import (
 // CreateTenant implements ledger.Tenants.
 func (l *Ledger) CreateTenant(ctx context.Context, t ledger.Tenant, e ledger.Entry) error {
 	return l.writeFacts(ctx, "create tenant", func(w *conn) error {
-		n, err := w.exec(ctx, `INSERT INTO tenants (id, created_at, name_key, index_key, index_wrap, minimum_wrap)
-			VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT (id) DO NOTHING`,
-			t.ID, t.CreatedAt.UnixMicro(), notNull(t.NameKey), notNull(t.IndexKey), int64(t.IndexWrap), int64(t.MinimumWrap))
+		n, err := w.exec(ctx, `INSERT INTO tenants (id, created_at, name_key, index_key, index_wrap, minimum_wrap, approvals)
+			VALUES (?, ?, ?, ?, ?, ?, ?) ON CONFLICT (id) DO NOTHING`,
+			t.ID, t.CreatedAt.UnixMicro(), notNull(t.NameKey), notNull(t.IndexKey), int64(t.IndexWrap), int64(t.MinimumWrap),
+			int64(t.Approvals))
 		if err != nil {
 			return err
 		}
@@ -24,12 +25,13 @@ func (l *Ledger) CreateTenant(ctx context.Context, t ledger.Tenant, e ledger.Ent
 	})
 }
 
-const tenantColumns = "id, created_at, name_key, index_key, index_wrap, minimum_wrap, fenced_at, ifnull(fenced_by, '')"
+const tenantColumns = "id, created_at, name_key, index_key, index_wrap, minimum_wrap, fenced_at, ifnull(fenced_by, ''), approvals"
 
 func (r *row) tenant() ledger.Tenant {
 	return ledger.Tenant{
 		ID: r.text(0), CreatedAt: r.time(1), NameKey: r.bytes(2), IndexKey: r.bytes(3),
 		IndexWrap: uint32(r.int(4)), MinimumWrap: uint32(r.int(5)), FencedAt: r.time(6), FencedBy: r.text(7),
+		Approvals: int(r.int(8)),
 	}
 }
 

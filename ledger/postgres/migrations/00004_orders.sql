@@ -1,0 +1,102 @@
+-- +goose Up
+-- Holds, restrictions, closings and suppressions. What an order covers is found by
+-- the partial indexes below, one for each form of a scope, so that what is asked of
+-- one row costs little with thousands of orders.
+CREATE TABLE orders (
+    seq             BIGINT PRIMARY KEY GENERATED ALWAYS AS IDENTITY,
+    id              TEXT COLLATE "C" NOT NULL UNIQUE,
+    kind            SMALLINT NOT NULL,
+    tenant          TEXT COLLATE "C" NOT NULL,
+    form            SMALLINT NOT NULL,
+    execution_tag   BYTEA    NOT NULL, -- of a whole tenant: the tag that names it in object names
+    execution_id    TEXT     NOT NULL,
+    refs            BYTEA    NOT NULL, -- of 32 bytes, joined
+    subjects        BYTEA    NOT NULL, -- hashes of 32 bytes, joined
+    class           TEXT COLLATE "C" NOT NULL,
+    captured_before BIGINT   NOT NULL, -- the greatest number: without an end
+    erasure_id      TEXT     NOT NULL,
+    matter          BYTEA    NOT NULL,
+    reason          BYTEA    NOT NULL,
+    owner           BYTEA    NOT NULL,
+    purposes        TEXT[]   NOT NULL,
+    review_at       BIGINT,
+    expires_at      BIGINT,
+    placed_at       BIGINT   NOT NULL,
+    placed_by       TEXT     NOT NULL,
+    lifted_at       BIGINT,            -- NULL: open
+    lifted_by       TEXT     NOT NULL DEFAULT '',
+    lift_reason     BYTEA    NOT NULL DEFAULT '',
+    lift_at         BIGINT,            -- of a closing: when the suppression that it becomes was lifted, says the journal
+    record          BIGINT   NOT NULL  -- its first journal record
+);
+CREATE INDEX orders_newest ON orders (tenant, kind, placed_at, id);
+CREATE INDEX orders_open ON orders (tenant, kind) WHERE lifted_at IS NULL;
+CREATE INDEX orders_tenant ON orders (tenant, kind) WHERE lifted_at IS NULL AND form = 5;
+CREATE INDEX orders_execution ON orders (execution_tag, kind) WHERE lifted_at IS NULL AND form = 1;
+CREATE INDEX orders_class ON orders (tenant, class, captured_before, kind) WHERE lifted_at IS NULL AND form = 4;
+
+-- The refs and subjects of open orders: they go when an order is lifted.
+CREATE TABLE order_refs (
+    order_seq BIGINT NOT NULL REFERENCES orders (seq),
+    ref       BYTEA  NOT NULL,
+    PRIMARY KEY (ref, order_seq)
+);
+CREATE INDEX order_refs_order ON order_refs (order_seq);
+CREATE TABLE order_subjects (
+    order_seq BIGINT NOT NULL REFERENCES orders (seq),
+    subject   BYTEA  NOT NULL,
+    PRIMARY KEY (subject, order_seq)
+);
+CREATE INDEX order_subjects_order ON order_subjects (order_seq);
+
+-- How many people must approve an erasure.
+ALTER TABLE tenants ADD COLUMN approvals INTEGER NOT NULL DEFAULT 0;
+
+-- What a record says of an order, in the encoding of records; '' is nothing.
+ALTER TABLE journal ADD COLUMN order_fields BYTEA NOT NULL DEFAULT '';
+
+-- An erasure that has not fenced is closing. One that passes over its scope has the
+-- state 'passing' here, which is told as running: a program that does not know of
+-- closings would take it for one that has fenced.
+ALTER TABLE erasures
+    ADD COLUMN closing         BOOLEAN NOT NULL DEFAULT FALSE,
+    ADD COLUMN dropped         BIGINT  NOT NULL DEFAULT 0,
+    ADD COLUMN scope_refs      BYTEA   NOT NULL DEFAULT '', -- of 32 bytes, joined; '' where it fenced at once
+    ADD COLUMN subjects        BYTEA   NOT NULL DEFAULT '', -- hashes of 32 bytes, joined
+    ADD COLUMN class           TEXT COLLATE "C" NOT NULL DEFAULT '',
+    ADD COLUMN captured_before BIGINT,
+    ADD COLUMN plan_held       BIGINT  NOT NULL DEFAULT 0,
+    ADD COLUMN plan_floor      BIGINT  NOT NULL DEFAULT 0,
+    ADD COLUMN plan_shared     BIGINT  NOT NULL DEFAULT 0,
+    ADD COLUMN plan_digest     BYTEA,                       -- NULL: its plan was not previewed
+    ADD COLUMN grace_until     BIGINT,
+    ADD COLUMN approvals       INTEGER NOT NULL DEFAULT 0,
+    ADD COLUMN approved_by     TEXT[]  NOT NULL DEFAULT '{}',
+    ADD COLUMN decided_by      TEXT    NOT NULL DEFAULT '',
+    ADD COLUMN code            TEXT    NOT NULL DEFAULT '',
+    ADD COLUMN decision_reason BYTEA   NOT NULL DEFAULT '',
+    ADD COLUMN woken_at        BIGINT;                      -- when a hold was lifted or a policy set since it was claimed; NULL: not
+CREATE INDEX erasures_claimable ON erasures (run_at, seq) WHERE state IN ('running', 'passing', 'grace', 'deferred');
+DROP INDEX erasures_due;
+DROP INDEX erasures_oldest;
+CREATE INDEX erasures_oldest ON erasures (fenced_at) WHERE state IN ('running', 'passing');
+CREATE INDEX erasures_deferred ON erasures (tenant) WHERE state IN ('deferred', 'passing');
+CREATE INDEX erasures_dated ON erasures (tenant, due_at) WHERE due_at IS NOT NULL AND state NOT IN ('erased', 'denied', 'cancelled');
+
+-- Rows that an erasure dropped, or found erased.
+CREATE TABLE erasure_rows (
+    erasure       BIGINT  NOT NULL REFERENCES erasures (seq),
+    execution_tag BYTEA   NOT NULL,
+    ref           BYTEA   NOT NULL,
+    done          BOOLEAN NOT NULL DEFAULT FALSE, -- it is a tombstone, by this erasure
+    PRIMARY KEY (erasure, execution_tag, ref)
+);
+CREATE INDEX erasure_rows_left ON erasure_rows (erasure, execution_tag, ref) WHERE NOT done;
+
+-- A scope's rows: of a person, and those of a class that lost their keys to an
+-- erasure and are no tombstones yet. The others of a class are in blobs_due.
+CREATE INDEX subjects_rows ON subjects (subject, execution_tag, ref);
+DROP INDEX subjects_subject;
+CREATE INDEX blobs_dropped ON blobs (class_n, created_at, n) WHERE state = 2 AND class <> '';
+-- Whether a tenant has any legal floor.
+CREATE INDEX policy_versions_floor ON policy_versions (tenant) WHERE floor <> '';

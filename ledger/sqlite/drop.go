@@ -1,0 +1,196 @@
+package sqlite
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/blobd/blobd"
+	"github.com/blobd/blobd/ledger"
+)
+
+// Drop implements ledger.Closings.
+func (l *Ledger) Drop(ctx context.Context, lease ledger.Lease, d ledger.Drop) (done ledger.Dropped, err error) {
+	const op = "drop"
+	if d.Limit < 1 || d.Limit > ledger.MaxExpiry {
+		return done, classify(op, fmt.Errorf("%d rows: %w", d.Limit, blobd.ErrInvalid))
+	}
+	err = l.write(ctx, op, func(w *conn) error {
+		known, err := l.factsOn(ctx, w)
+		if err != nil {
+			return err
+		}
+		j, err := heldClosing(ctx, w, lease)
+		if err != nil {
+			return err
+		}
+		s, _, err := scopeOf(ctx, w, lease.ErasureID)
+		if err != nil {
+			return err
+		}
+		done, err = drop(ctx, w, known, j, s, d)
+		return err
+	})
+	if err != nil {
+		return ledger.Dropped{}, err
+	}
+	return done, nil
+}
+
+// drop visits a page of a scope. All that it decides by was read in its transaction.
+func drop(ctx context.Context, w *conn, known *facts, j job, s ledger.Scope, d ledger.Drop) (done ledger.Dropped, err error) {
+	rows, next, err := newWalk(w, known, s).page(ctx, d.After, d.Limit)
+	if err != nil {
+		return done, err
+	}
+	done.Next = next
+	lost := map[blobd.ExecutionTag]*executionLoss{}
+	var listed [][]any
+	for i := range rows {
+		r := &rows[i]
+		verdict, until := known.protects(r, s.Tenant, d.At)
+		if verdict != ledger.VerdictErase {
+			done.Kept = append(done.Kept, ledger.Kept{
+				Position: r.Position, ExecutionID: r.ExecutionID, Verdict: verdict, Until: stored(until),
+			})
+			continue
+		}
+		listed = append(listed, []any{j.seq, r.Tag[:], r.Ref[:], int64(0)})
+		if r.Erased {
+			continue
+		}
+		if err := dropRow(ctx, w, r, lost); err != nil {
+			return done, err
+		}
+		done.Dropped = append(done.Dropped, r.DueRow)
+	}
+	err = w.insertMany(ctx, "INSERT INTO erasure_rows (erasure, execution_tag, ref, tombstoned) VALUES ", " ON CONFLICT DO NOTHING", listed)
+	if err != nil || len(done.Dropped) == 0 {
+		return done, err
+	}
+	return done, settleDrop(ctx, w, j, d, lost, done.Dropped)
+}
+
+// dropRow erases a row as the fence of named refs does.
+func dropRow(ctx context.Context, w *conn, r *metRow, lost map[blobd.ExecutionTag]*executionLoss) error {
+	if _, err := w.exec(ctx, "UPDATE blobs SET state = 2, wrapped = NULL WHERE n = ?", r.N); err != nil {
+		return err
+	}
+	its := lost[r.Tag]
+	if its == nil {
+		its = new(executionLoss)
+		lost[r.Tag] = its
+	}
+	if r.State == ledger.BlobLive {
+		its.blobs, its.bytes = its.blobs+1, its.bytes+r.Size
+	}
+	return nil
+}
+
+// settleDrop moves the counts, the erasure's row and its evidence after rows.
+func settleDrop(ctx context.Context, w *conn, j job, d ledger.Drop, lost map[blobd.ExecutionTag]*executionLoss, rows []ledger.DueRow) error {
+	if err := takeOff(ctx, w, lost); err != nil {
+		return err
+	}
+	for tag := range lost {
+		_, err := w.exec(ctx, `UPDATE erasures SET wrap = max(wrap, ifnull((SELECT key_version FROM executions WHERE tag = ?), 0))
+			WHERE seq = ?`, tag[:], j.seq)
+		if err != nil {
+			return err
+		}
+	}
+	_, err := w.exec(ctx, "UPDATE erasures SET dropped = dropped + ? WHERE seq = ?", int64(len(rows)), j.seq)
+	if err != nil {
+		return err
+	}
+	entry, err := d.Entry(rows)
+	if err != nil {
+		return err
+	}
+	return appendEntries(ctx, w, entry)
+}
+
+// DroppedRows implements ledger.Closings.
+func (l *Ledger) DroppedRows(ctx context.Context, erasureID string, after ledger.Position, limit int) (ps []ledger.Position, err error) {
+	if err := checkLimit(limit); err != nil {
+		return nil, classify("dropped rows", err)
+	}
+	err = l.snapshot(ctx, "dropped rows", func(c *conn) error {
+		var seq int64
+		found, err := c.one(ctx, "SELECT seq FROM erasures WHERE id = ?", func(r *row) { seq = r.int(0) }, erasureID)
+		if err := orNotFound(found, err); err != nil {
+			return err
+		}
+		tag, ref := after.Tag[:], after.Ref[:]
+		if after == (ledger.Position{}) {
+			tag, ref = []byte{}, []byte{}
+		}
+		return c.query(ctx, `SELECT execution_tag, ref FROM erasure_rows INDEXED BY erasure_rows_left
+			WHERE erasure = ? AND tombstoned = 0 AND (execution_tag, ref) > (?, ?) ORDER BY execution_tag, ref LIMIT ?`,
+			func(r *row) { ps = append(ps, ledger.Position{Tag: r.tag(0), Ref: r.ref(1)}) }, seq, tag, ref, int64(limit))
+	})
+	return ps, err
+}
+
+// leftOfDropped are the rows that a job dropped and has not turned into tombstones.
+const leftOfDropped = " FROM erasure_rows INDEXED BY erasure_rows_left WHERE erasure = ? AND tombstoned = 0"
+
+// tombstoneDropped keeps the repeat tags, as for named refs: the executions live.
+func tombstoneDropped(ctx context.Context, w *conn, j job, limit int) error {
+	var rows []ledger.Position
+	err := w.query(ctx, "SELECT execution_tag, ref"+leftOfDropped+" ORDER BY execution_tag, ref LIMIT ?", func(r *row) {
+		rows = append(rows, ledger.Position{Tag: r.tag(0), Ref: r.ref(1)})
+	}, j.seq, int64(limit))
+	if err != nil {
+		return err
+	}
+	for _, p := range rows {
+		if err := tombstoneRow(ctx, w, p.Tag, p.Ref, true); err != nil {
+			return err
+		}
+		_, err := w.exec(ctx, "UPDATE erasure_rows SET tombstoned = 1 WHERE erasure = ? AND execution_tag = ? AND ref = ?",
+			j.seq, p.Tag[:], p.Ref[:])
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func countDropped(ctx context.Context, c *conn, j job) (left int, err error) {
+	_, err = c.one(ctx, "SELECT count(*)"+leftOfDropped, func(r *row) { left = int(r.int(0)) }, j.seq)
+	return left, err
+}
+
+// closingDone refuses while anything of a scope that was only closed is left.
+func closingDone(ctx context.Context, w *conn, known *facts, j job, id string) error {
+	left, err := countDropped(ctx, w, j)
+	switch {
+	case err != nil:
+		return err
+	case !j.wide: // it could have
+		return fmt.Errorf("it has not fenced: %w", blobd.ErrConflict)
+	case left > 0:
+		return fmt.Errorf("%d rows are left: %w", left, blobd.ErrConflict)
+	}
+	s, _, err := scopeOf(ctx, w, id)
+	if err != nil {
+		return err
+	}
+	walk := newWalk(w, known, s)
+	walk.standing = standing{} // whoever holds them, they are left
+	var next ledger.ScopeCursor
+	for {
+		rows, after, err := walk.page(ctx, next, protectedPage)
+		if err != nil {
+			return err
+		}
+		for i := range rows {
+			if !rows[i].Erased && rows[i].State != ledger.BlobExpired {
+				return fmt.Errorf("rows in scope are left: %w", blobd.ErrConflict)
+			}
+		}
+		if next = after; next == (ledger.ScopeCursor{}) {
+			return nil
+		}
+	}
+}

@@ -1,0 +1,54 @@
+package sqlite
+
+import (
+	"context"
+
+	"github.com/blobd/blobd/ledger"
+)
+
+// This file writes the rows of erasures as they are asked for and as they fence.
+
+// insertErasure makes the row of an erasure that has done nothing yet, and returns its
+// number.
+func insertErasure(ctx context.Context, w *conn, sc *scope, f ledger.Fence) (seq int64, err error) {
+	p := f.Plan
+	_, err = w.one(ctx, `INSERT INTO erasures (id, tenant, execution_tag, execution_id, of_refs, whole_tenant,
+		scope_refs, subjects, class, before, state, closing,
+		plan_executions, plan_blobs, plan_bytes, already_erased, not_found, plan_held, plan_floor, plan_shared, plan_digest,
+		requested_by, reason, legal_basis, regime, external_ref, received_at, due_at, fenced_at,
+		record, run_at, approvals, wrap)
+		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 1, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 0, ?, ?, ?) RETURNING seq`,
+		func(r *row) { seq = r.int(0) },
+		f.ID, sc.Tenant, sc.Tag[:], sc.ExecutionID, flag(sc.ofRefs), flag(sc.WholeTenant),
+		orNull(joinRefs(sc.refs)), orNull(joinHashes(sc.Subjects)), sc.Class, micros(sc.CapturedBefore), string(ledger.ErasureAwaiting),
+		p.Executions, p.Blobs, p.Bytes, p.AlreadyErased, p.NotFound, p.Held, p.Floor, p.Shared, digestOrNull(f.PlanDigest),
+		f.RequestedBy, f.Reason, f.LegalBasis, f.Regime, f.ExternalRef, micros(f.ReceivedAt), micros(f.DueAt), f.At.UnixMicro(),
+		f.RunAt.UnixMicro(), int64(f.Approvals), int64(sc.wrap))
+	return seq, err
+}
+
+func digestOrNull(d [32]byte) any {
+	if d == ([32]byte{}) {
+		return nil
+	}
+	return d[:]
+}
+
+// saveFence makes the row of an erasure that of one that fenced: its figures are the
+// engine's own, and its refs those whose rows it erased or found erased.
+func saveFence(ctx context.Context, w *conn, sc *scope, seq, recordSeq int64) error {
+	p := sc.plan
+	_, err := w.exec(ctx, `UPDATE erasures SET closing = 0, scope_refs = NULL, tombstoned = x'', wrap = max(wrap, ?),
+		record = CASE record WHEN 0 THEN ? ELSE record END,
+		plan_executions = ?, plan_blobs = ?, plan_bytes = ?, already_erased = ?, not_found = ?,
+		plan_held = 0, plan_floor = 0, plan_shared = 0 WHERE seq = ?`,
+		int64(sc.wrap), recordSeq, p.Executions, p.Blobs, p.Bytes, p.AlreadyErased, p.NotFound, seq)
+	if err != nil || len(sc.named) == 0 {
+		return err
+	}
+	rows := make([][]any, len(sc.named))
+	for i := range sc.named {
+		rows[i] = []any{seq, sc.named[i][:]}
+	}
+	return w.insertMany(ctx, "INSERT INTO erasure_refs (erasure, ref) VALUES ", " ON CONFLICT DO NOTHING", rows)
+}
