@@ -53,9 +53,6 @@ func (a *API) denyErasure(c *call) error {
 			return err
 		}
 		e, err := a.Store.Deny(c.r.Context(), c.who.tenant, id, c.who.token, q.Code, q.Reason)
-		if errors.Is(err, blobd.ErrInvalid) && !errors.Is(err, blobd.ErrUnavailable) {
-			return refuse(wire.CodeInvalid, "code: want one of %v", wire.DenialCodes())
-		}
 		return a.decided(c, e, err)
 	})
 }

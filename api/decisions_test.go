@@ -154,6 +154,13 @@ func TestADenialSaysWhy(t *testing.T) {
 	e.wantRead("x", s.Ref, canaryText)
 	e.runErasures()
 	e.wantRead("x", s.Ref, canaryText)
+	bare := e.erase(`{"executionId":"x"}`, ``)
+	answer := e.ask("approver", "POST", "/v1/erasures/"+bare.ID+"/deny", "")
+	answer.want(t, http.StatusOK, "")
+	answer.into(t, &bare)
+	if bare.State != "denied" || bare.Code != nil {
+		t.Errorf("denied without a code: %s", answer.body)
+	}
 	var list wire.Erasures
 	e.ask("dpo", "GET", "/v1/erasures?state=denied&regime=ccpa", "").into(t, &list)
 	if len(list.Items) != 1 {

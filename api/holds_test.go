@@ -93,7 +93,8 @@ func TestAHoldDefersAnErasureAndItsReleaseCompletesIt(t *testing.T) {
 		t.Errorf("preview: %s", dry.body)
 	}
 	got := e.erase(`{"executionId":"x"}`, "")
-	if got.State != "deferred" || got.Plan.Held != 1 || got.Plan.Digest != d.Plan.Digest {
+	if got.State != "deferred" || got.Plan.Held != 1 || got.Plan.Digest != d.Plan.Digest || got.Outcomes[wire.OutcomeLegalHold] != 1 ||
+		got.Items[0].Outcome != wire.OutcomeLegalHold {
 		t.Errorf("with a hold: %+v", got)
 	}
 	e.wantRead("x", s.Ref, "")
@@ -103,7 +104,8 @@ func TestAHoldDefersAnErasureAndItsReleaseCompletesIt(t *testing.T) {
 	if got.State != "deferred" || got.Progress.Remaining != 1 || got.Outcomes[wire.OutcomeLegalHold] != 1 || got.ErasedAt != nil {
 		t.Errorf("after a pass: %+v", got)
 	}
-	if got.Items[0].Outcome != wire.OutcomeLegalHold || *got.Items[0].ExecutionID != "x" {
+	if len(got.Items) != 2 || got.Items[0].Outcome != wire.OutcomeLegalHold || *got.Items[0].ExecutionID != "x" ||
+		got.Items[1].Ref != s.Ref || got.Items[1].Outcome != wire.OutcomeLegalHold {
 		t.Errorf("items: %+v", got.Items)
 	}
 	a := e.ask("auditor", "GET", "/v1/executions/x", "")
@@ -300,6 +302,9 @@ func TestAFloorDefersUntilItEnds(t *testing.T) {
 		t.Fatalf("under a floor: %+v", got)
 	}
 	end := s.CreatedAt.Add(48 * time.Hour)
+	if len(got.Items) != 2 || got.Items[1].Until == nil || !got.Items[1].Until.Equal(end) {
+		t.Errorf("items: %+v, want until %v", got.Items, end)
+	}
 	var d wire.DryRun
 	e.ask("dpo", "POST", "/v1/erasures", `{"scope":{"executionId":"x"},"reason":"r","dryRun":true}`).into(t, &d)
 	if len(d.Kept) != 1 || d.Kept[0].Outcome != wire.OutcomeLegalFloor || d.Kept[0].Until == nil || !d.Kept[0].Until.Equal(end) {
@@ -334,8 +339,12 @@ func TestAPolicyDoesNotCutShortWhatIsHeld(t *testing.T) {
 	h := e.hold(`{"executionId":"x"}`)
 	e.setPolicy("reasoning", `{"period":"P2Y","existing":true}`)                                   // longer
 	e.ask("dpo", "DELETE", "/v1/policies/reasoning?existing=true", "").want(t, 409, wire.CodeHeld) // back to a year
-	e.setPolicy("reasoning", `{"period":"P1D","existing":false}`)                                  // for new blobs alone
-	e.setPolicy("reasoning", `{"period":"P1D","startEvent":"executionEnded","existing":true}`)     // no end yet
+	e.release(h.ID)
+	e.setPolicy("reasoning", `{"period":"P40D","existing":true}`)
+	h = e.hold(`{"executionId":"x"}`)
+	e.setPolicy("reasoning", `{"period":"P1M20D","existing":true}`)                            // longer, with fewer days
+	e.setPolicy("reasoning", `{"period":"P1D","existing":false}`)                              // for new blobs alone
+	e.setPolicy("reasoning", `{"period":"P1D","startEvent":"executionEnded","existing":true}`) // no end yet
 	e.ask("dpo", "PUT", "/v1/policies/reasoning", `{"period":"P1D","existing":true}`).want(t, http.StatusConflict, wire.CodeHeld)
 	e.release(h.ID)
 	e.setPolicy("reasoning", `{"period":"P1D","existing":true}`)

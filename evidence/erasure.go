@@ -157,13 +157,14 @@ const (
 	CodeLegalFloor    = "LEGAL_FLOOR"
 	CodeSharedSubject = "SHARED_SUBJECT" // erased, and tagged with somebody else too
 	CodeStoreRefused  = "STORE_REFUSED"  // the key is gone; the object store keeps the object
+	CodeDenied        = "DENIED"         // without a code of DenialCodes
 )
 
 // DenialCodes lists why an erasure may be denied.
 func DenialCodes() []string {
 	return []string{
 		"ART17_3_A", "ART17_3_B", "ART17_3_C", "ART17_3_D", "ART17_3_E", "BLOCKED_ES32", "CCPA_105_D", "DUPLICATE",
-		"ID_UNVERIFIED", CodeLegalFloor, CodeLegalHold, CodeNoMatch, "OUT_OF_SCOPE", "UNFOUNDED_12_5",
+		"ID_UNVERIFIED", CodeLegalFloor, CodeLegalHold, CodeNoMatch, "OUT_OF_SCOPE", CodeSharedSubject, "UNFOUNDED_12_5",
 	}
 }
 

@@ -1,6 +1,7 @@
 package evidence
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -134,7 +135,7 @@ func (t *told) exceptions(p ledger.Plan) (all []Exception) {
 	}
 	never := time.Time{}
 	if t.step.Step == StepDenied {
-		all = append(all, Exception{Code: t.step.Code, From: dated(t.last.At)})
+		all = append(all, Exception{Code: cmp.Or(t.step.Code, CodeDenied), From: dated(t.last.At)})
 	}
 	add(CodeAlreadyErased, p.AlreadyErased, never, never)
 	add(CodeNoMatch, p.NotFound, never, never)

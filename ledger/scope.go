@@ -16,7 +16,8 @@ import (
 //   - a class, or what was captured of it before a time: Class, CapturedBefore;
 //   - the whole tenant: WholeTenant.
 //
-// It covers the rows that are there and those that come later.
+// It covers the rows that are there and those that come later. A row whose execution
+// has no row is nobody's: only the scope of its execution, and of its ref, covers it.
 type Scope struct {
 	Tenant      string
 	Tag         blobd.ExecutionTag // of a whole tenant: the tag that names it in object names

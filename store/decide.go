@@ -77,7 +77,7 @@ func (s *Store) replan(ctx context.Context, t ledger.Tenant, e ledger.Erasure, v
 
 // Deny ends an erasure that awaits approval, is in its grace or was deferred: what it
 // closed is open again, what it erased stays erased. code is one of
-// evidence.DenialCodes, else ErrInvalid; reason is free text of the erasure's row. In
+// evidence.DenialCodes or none, else ErrInvalid; reason is free text of the erasure's row. In
 // any other state it is ErrConflict; one that was denied before stays as it is.
 func (s *Store) Deny(ctx context.Context, tenant, id, actor, code, reason string) (ledger.Erasure, error) {
 	e, err := s.end(ctx, tenant, id, ledger.Decision{Act: ledger.ActDeny, By: actor, Code: code, Reason: reason})
@@ -99,7 +99,7 @@ func (s *Store) Cancel(ctx context.Context, tenant, id, actor, reason string) (l
 func (s *Store) end(ctx context.Context, tenant, id string, d ledger.Decision) (ledger.Erasure, error) {
 	step := evidence.ErasureStep{Step: evidence.StepCancelled}
 	if d.Act == ledger.ActDeny {
-		if !evidence.KnownDenial(d.Code) {
+		if d.Code != "" && !evidence.KnownDenial(d.Code) {
 			return ledger.Erasure{}, fmt.Errorf("code: not one of a denial: %w", blobd.ErrInvalid)
 		}
 		step = evidence.ErasureStep{Step: evidence.StepDenied, Code: d.Code}

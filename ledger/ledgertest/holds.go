@@ -138,6 +138,22 @@ func holdSentences() []sentence {
 			got, _ = e.fence(offboard(5))
 			e.equal("a tenant of which all is erased", got.Closing, false)
 		}},
+		{"a row of an execution without a row is held by the scopes of that execution alone", func(e *env) {
+			_, err := e.EnterMissing(e.ctx, []ledger.Position{position(7, 1), position(8, 1)}, at(3))
+			e.must(err)
+			e.hold(1, executionScope(7))
+			e.equal("rows of the tenant", len(e.scopeRows(tenantScope(), 9)), 0)
+			e.equal("rows of the execution", e.scopeRows(executionScope(7), 9)[0].Held, true)
+			got, _ := e.fence(fenceOf(1, 7))
+			e.equal("held", got.Closing, true)
+			e.hold(2, tenantScope())
+			e.equal("rows of the other", e.scopeRows(executionScope(8), 9)[0].Held, false)
+			got, _ = e.fence(fenceOf(2, 8))
+			e.equal("not held", got.Closing, false)
+			e.equal("closed rows", []ledger.CloseReason{e.blob(7, 1).Closed, e.blob(8, 1).Closed}, []ledger.CloseReason{0, 0})
+			got, _ = e.fence(offboard(3))
+			e.equal("the tenant", got.Closing, false)
+		}},
 		{"strict refuses where something is protected, and changes nothing", func(e *env) {
 			e.scene()
 			e.hold(1, refScope(1, 1))

@@ -45,12 +45,11 @@ func (p *protection) work() {
 }
 
 func (p *protection) fence(j ledger.Job) bool {
-	e, _, err := p.FenceClosed(ctx, j.Lease, p.now(), nil)
+	_, _, err := p.FenceClosed(ctx, j.Lease, p.now(), nil)
 	if !p.one(err, blobd.ErrHeld, blobd.ErrConflict) {
 		return false
 	}
 	delete(p.closes, j.Erasure.ID)
-	p.fenced = p.fenced || e.Scope.WholeTenant
 	return true
 }
 

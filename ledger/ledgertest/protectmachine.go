@@ -42,8 +42,8 @@ type protection struct {
 	jobs    []ledger.Job
 	sweeps  int
 	sweep   ledger.SweepLease
-	floor   int // of the class "other", in seconds; 0: none
-	fenced  bool
+	floor   int             // of the class "other", in seconds; 0: none
+	last    map[int]seenRow // what check saw last
 }
 
 func (p *protection) must(err error) {
@@ -66,9 +66,8 @@ func (p *protection) acts() map[string]func(*rapid.T) {
 	act := func(f func()) func(*rapid.T) {
 		return func(r *rapid.T) {
 			p.r = r
-			before := p.seen()
 			f()
-			p.check(before)
+			p.check()
 		}
 	}
 	return map[string]func(*rapid.T){
@@ -228,7 +227,6 @@ func (p *protection) begins(x *modelErasure, e ledger.Erasure) {
 	if e.Closing {
 		p.closes[x.id] = x.scope
 	}
-	p.fenced = p.fenced || !e.Closing && x.scope.WholeTenant
 }
 
 func (p *protection) decide() {

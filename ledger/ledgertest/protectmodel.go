@@ -101,9 +101,11 @@ func (p *protection) wholeClosed(x int) bool {
 	return false
 }
 
-// check compares what the engine tells with the model.
-func (p *protection) check(before map[int]seenRow) {
-	for n, now := range p.seen() {
+// check compares what the engine tells with the model, after each call.
+func (p *protection) check() {
+	before := p.last
+	p.last = p.seen()
+	for n, now := range p.last {
 		row := p.rows[n]
 		if was := before[n]; was.keyed && !now.keyed && p.protected(n) {
 			p.r.Fatalf("blob %d lost its key, and is protected", n)

@@ -21,8 +21,11 @@ func (l *Ledger) facts(at ledger.Position, row *ledger.Blob) ledger.DueRow {
 	return r
 }
 
-// covers reports whether a scope covers a row of its tenant.
+// covers reports whether a scope covers a row of its tenant, or nobody's row.
 func (l *Ledger) covers(s *ledger.Scope, r *ledger.DueRow) bool {
+	if l.executions[r.Tag] == nil && !s.Form().Bounded() {
+		return false
+	}
 	return s.Covers(r, func(subject [32]byte) bool { return l.subjects[r.Position][subject] })
 }
 
@@ -96,7 +99,7 @@ func (l *Ledger) inScope(s *ledger.Scope, at ledger.Position) (ledger.ScopeRow, 
 	if row == nil || row.State == ledger.BlobCollected || tombstone(row) {
 		return ledger.ScopeRow{}, false
 	}
-	if x != nil && x.Tenant != s.Tenant || x == nil && !s.Form().Bounded() {
+	if x != nil && x.Tenant != s.Tenant {
 		return ledger.ScopeRow{}, false
 	}
 	r := ledger.ScopeRow{DueRow: l.facts(at, row)}

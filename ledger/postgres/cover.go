@@ -7,36 +7,28 @@ import (
 	"github.com/blobd/blobd/ledger"
 )
 
-// Which open orders cover what. It is said once, here, for holds, restrictions and
-// closings alike: o are the orders, e the execution, b its row. Each part has an index
-// of its own, so that the time does not grow with orders that cover something else.
+// Which open orders cover what is said once, by functions of the schema: see the
+// migration that makes them. They are asked only where the tenant has such an order at
+// all, which most have not. e is the execution, b its row.
 const (
-	coversExecution = `SELECT o.kind FROM orders o WHERE o.tenant = e.tenant AND o.form = 5 AND o.lifted_at IS NULL
-		UNION ALL SELECT o.kind FROM orders o WHERE o.execution_tag = e.tag AND o.form = 1 AND o.tenant = e.tenant AND o.lifted_at IS NULL`
-	coversRow = coversExecution + `
-		UNION ALL SELECT o.kind FROM order_refs r JOIN orders o ON o.seq = r.order_seq
-			WHERE r.ref = b.ref AND o.execution_tag = e.tag AND o.tenant = e.tenant AND o.lifted_at IS NULL
-		UNION ALL SELECT o.kind FROM orders o WHERE o.tenant = e.tenant AND o.form = 4 AND o.class = b.class
-			AND o.captured_before > b.created_at AND o.lifted_at IS NULL
-		UNION ALL SELECT o.kind FROM subjects s JOIN order_subjects os ON os.subject = s.subject JOIN orders o ON o.seq = os.order_seq
-			WHERE s.execution_tag = b.execution_tag AND s.ref = b.ref AND o.tenant = e.tenant AND o.lifted_at IS NULL`
-
-	// Whether a tenant has such orders at all: what most have not.
-	ofTenant = "EXISTS (SELECT 1 FROM orders g WHERE g.tenant = e.tenant AND g.lifted_at IS NULL AND g.kind "
-	holding  = ofTenant + "= 1)"
-	closing  = ofTenant + "IN (2, 3))"
+	ofTenant  = "EXISTS (SELECT 1 FROM orders g WHERE g.tenant = e.tenant AND g.lifted_at IS NULL AND g.kind "
+	overRow   = "order_over_row(e.tenant, e.tag, b.ref, b.class, b.created_at, "
+	hasHold   = ofTenant + "= 1)"
+	hasCloser = ofTenant + "IN (2, 3))"
 
 	// heldRow tells whether a hold covers a row. What closes a row or an execution is
 	// told by its greatest kind, 0 for none: a closing comes before a restriction.
-	heldRow         = "CASE WHEN " + holding + " THEN EXISTS (SELECT 1 FROM (" + coversRow + ") o WHERE o.kind = 1) ELSE FALSE END"
-	closedRow       = "CASE WHEN " + closing + " THEN (SELECT coalesce(max(o.kind), 0) FROM (" + coversRow + ") o WHERE o.kind IN (2, 3)) ELSE 0 END"
-	closedExecution = "CASE WHEN " + closing + " THEN (SELECT coalesce(max(o.kind), 0) FROM (" + coversExecution + ") o WHERE o.kind IN (2, 3)) ELSE 0 END"
+	heldRow         = "CASE WHEN " + hasHold + " THEN " + overRow + "'{1}') = 1 ELSE FALSE END"
+	closedRow       = "CASE WHEN " + hasCloser + " THEN " + overRow + "'{2,3}') ELSE 0 END"
+	closedExecution = "CASE WHEN " + hasCloser + " THEN order_over_execution(e.tenant, e.tag) ELSE 0 END"
 )
 
-// coverColumns follow ruleColumns, of executions e and tenants t. Of an execution that is erased, or has no row,
-// they tell nothing, and uncovered never does.
+// coverColumns follow ruleColumns, of executions e and tenants t. Of an execution that
+// is erased, or has no row, they tell nothing, and uncovered never does. joinColumns
+// are for what only asks whether a row is closed.
 const (
 	coverColumns = "CASE WHEN " + living + " THEN " + closedRow + " ELSE 0 END, CASE WHEN " + living + " THEN " + heldRow + " ELSE FALSE END"
+	joinColumns  = "CASE WHEN " + living + " THEN " + closedRow + " ELSE 0 END, FALSE"
 	living       = "e.state <> 3 AND t.fenced_at IS NULL"
 	uncovered    = "0, FALSE"
 )

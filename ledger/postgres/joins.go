@@ -9,17 +9,11 @@ import (
 	"github.com/blobd/blobd/ledger"
 )
 
-// ordersOf finds the open orders that may close or suppress captures: of their
-// tenants ($1), executions ($2), classes ($3, as of the oldest, $4), refs ($5) and
-// subjects ($6). It is a statement after the tenants' locks.
-const ordersOf = `SELECT o.kind, o.form, o.tenant, o.execution_tag, o.class, o.captured_before, o.expires_at, q.item FROM (
-		SELECT seq, NULL::bytea AS item FROM orders WHERE tenant = ANY($1::text[]) AND form = 5 AND lifted_at IS NULL
-		UNION ALL SELECT seq, NULL FROM orders WHERE execution_tag = ANY($2::bytea[]) AND form = 1 AND lifted_at IS NULL
-		UNION ALL SELECT seq, NULL FROM orders WHERE tenant = ANY($1::text[]) AND form = 4 AND class = ANY($3::text[])
-			AND captured_before > $4 AND lifted_at IS NULL
-		UNION ALL SELECT order_seq, ref FROM order_refs WHERE ref = ANY($5::bytea[])
-		UNION ALL SELECT order_seq, subject FROM order_subjects WHERE subject = ANY($6::bytea[])
-	) q JOIN orders o ON o.seq = q.seq WHERE o.kind IN (2, 3, 4) AND o.lifted_at IS NULL`
+// ordersMet finds the open orders that may close or suppress captures: of their
+// tenants, executions, classes as of the oldest, refs and subjects. It is a statement
+// after the tenants' locks.
+const ordersMet = `SELECT kind, form, tenant, execution_tag, class, captured_before, expires_at, item
+	FROM orders_met($1::text[], $2::bytea[], $3::text[], $4, $5::bytea[], $6::bytea[])`
 
 // openOrder is an order as captures meet it.
 type openOrder struct {

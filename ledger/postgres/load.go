@@ -60,7 +60,7 @@ func (b *batch) questions() questions {
 
 // rowsOf finds rows by ref ($1, $2) and by repeat tag ($3, $4). A row of both is
 // told twice.
-const rowsOf = `SELECT b.execution_tag, ` + blobColumns + ", " + ruleColumns + ", " + coverColumns + ` FROM (
+const rowsOf = `SELECT b.execution_tag, ` + blobColumns + ", " + ruleColumns + ", " + joinColumns + ` FROM (
 		SELECT b.* FROM unnest($1::bytea[], $2::bytea[]) q (tag, ref)
 			JOIN blobs b ON b.execution_tag = q.tag AND b.ref = q.ref
 		UNION ALL
@@ -90,7 +90,7 @@ func (l *Ledger) load(ctx context.Context, x *tx, b *batch, orSkip string) error
 	x.each(b.scanMinimum, "SELECT id, minimum_wrap, fenced_at IS NOT NULL FROM tenants WHERE id = ANY($1::text[])", q.tenants)
 	versionsOf(x, b.versions, "tenant = ANY($1::text[]) AND class = ANY($2::text[])", q.tenants, q.classes)
 	x.each(b.scanClass, "SELECT tenant, name FROM classes WHERE tenant = ANY($1::text[]) AND name = ANY($2::text[])", q.tenants, q.classes)
-	x.each(b.scanOrder, ordersOf, q.tenants, q.tags, q.classes, q.oldest, q.refs, q.subjects)
+	x.each(b.scanOrder, ordersMet, q.tenants, q.tags, q.classes, q.oldest, q.refs, q.subjects)
 	x.each(b.scanRow, rowsOf, q.refTags, q.refs, q.repeatTags, q.repeats)
 	if err := x.flush(ctx); err != nil {
 		return err

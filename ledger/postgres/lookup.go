@@ -27,11 +27,9 @@ const (
 		LEFT JOIN execution_keys k ON k.tag = e.tag
 		LEFT JOIN tenants t ON t.id = e.tenant
 		LEFT JOIN blobs b ON b.execution_tag = $1 AND `
-	anyOrder = ", EXISTS (SELECT 1 FROM orders o WHERE o.tenant = (SELECT tenant FROM executions WHERE tag = $1)" +
-		" AND o.lifted_at IS NULL AND o.kind "
 
-	lookupPlain   = lookupHead + anyOrder + "IN (2, 3))" + anyOrder + "= 1), " + executionStored + ", 0" + lookupTail + uncovered + lookupFrom
-	lookupCovered = lookupHead + ", FALSE, FALSE, " + executionColumns + lookupTail + coverColumns + lookupFrom
+	lookupPlain   = lookupHead + ", (SELECT orders_around($1)), " + executionStored + ", 0" + lookupTail + uncovered + lookupFrom
+	lookupCovered = lookupHead + ", 0, " + executionColumns + lookupTail + coverColumns + lookupFrom
 
 	ofRef    = "b.ref = ANY($2::bytea[])" + governing
 	ofRepeat = "b.repeat = ANY($2::bytea[]) AND b.repeat IS NOT NULL AND b.state IN (1, 2)" + governing
@@ -66,21 +64,26 @@ func (l *Ledger) LookupRepeats(ctx context.Context, tag blobd.ExecutionTag, repe
 	return l.view(ctx, byRepeat, tag, repeats)
 }
 
+// What orders_around tells.
+const (
+	anyHold   = 1
+	anyCloser = 2
+)
+
 // lookupRow is one row of a lookup.
 type lookupRow struct {
 	now         time.Time
 	timeline    string
 	recovery    int16
 	minimumWrap *int64
-	closes      bool // the tenant has an open closing or restriction
-	holds       bool // or hold; both only where the statement looked for no more
+	around      int16 // what is open in the tenant, where the statement looked for no more
 	execution   executionRow
 	blob        blobRow
 }
 
 func scanLookup(r pgx.CollectableRow) (*lookupRow, error) {
 	row := new(lookupRow)
-	to := []any{moment{&row.now}, &row.timeline, &row.recovery, &row.minimumWrap, &row.closes, &row.holds}
+	to := []any{moment{&row.now}, &row.timeline, &row.recovery, &row.minimumWrap, &row.around}
 	to = append(to, row.execution.to()...)
 	return row, r.Scan(append(to, row.blob.to()...)...)
 }
@@ -121,7 +124,7 @@ func (l *Ledger) viewOf(rows []*lookupRow, keys [][32]byte, keyOf func(*ledger.B
 	if v.Execution, err = first.execution.execution(); err != nil {
 		return v, false, err
 	}
-	covered = first.closes
+	covered = first.around&anyCloser != 0
 	found := make(map[[32]byte]*ledger.Blob, len(rows))
 	for _, row := range rows {
 		b, err := row.blob.blob(first.now)
@@ -130,7 +133,7 @@ func (l *Ledger) viewOf(rows []*lookupRow, keys [][32]byte, keyOf func(*ledger.B
 		}
 		if b != nil {
 			found[keyOf(b)] = b
-			covered = covered || first.holds && b.Expired(first.now)
+			covered = covered || first.around&anyHold != 0 && b.Expired(first.now)
 		}
 	}
 	for i, k := range keys {

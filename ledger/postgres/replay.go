@@ -106,7 +106,7 @@ func reapply(ctx context.Context, x *tx, r ledger.Record) error {
 	case ledger.RecordOrder:
 		return reorder(ctx, x, r)
 	case ledger.RecordLift:
-		return relift(x, r)
+		return relift(ctx, x, r)
 	case ledger.RecordRevoke:
 		x.exec("UPDATE tokens SET revoked_at = $1 WHERE id = $2 AND tenant = $3 AND revoked_at IS NULL",
 			r.At.UnixMicro(), r.TokenID, r.Tenant)
@@ -233,24 +233,25 @@ func reclose(ctx context.Context, x *tx, r ledger.Record, s ledger.Scope) error 
 // relift ends the order of a record, if it is there. A closing was lifted because its
 // erasure was denied or cancelled. Where a closing stands for the suppression that it
 // became, its erasure has to run again first.
-func relift(x *tx, r ledger.Record) error {
+func relift(ctx context.Context, x *tx, r ledger.Record) error {
 	if r.OrderID == "" {
 		return fmt.Errorf("%s record of no order: %w", r.Kind, blobd.ErrInvalid)
 	}
-	const open = " WHERE id = $1 AND tenant = $2 AND lifted_at IS NULL AND kind = "
-	switch r.OrderKind {
-	case ledger.OrderClosing:
-		x.exec(`UPDATE erasures SET state = 'cancelled', lease_owner = NULL, lease_until = NULL
-			WHERE id = $1 AND tenant = $2 AND closing AND state IN ('awaiting_approval', 'grace', 'passing', 'deferred')`, r.OrderID, r.Tenant)
-	case ledger.OrderSuppression:
-		x.exec("UPDATE orders SET lift_at = $3"+open+"3", r.OrderID, r.Tenant, r.At.UnixMicro())
-	case ledger.OrderHold:
-		x.wakeDeferred(r.Tenant, r.At)
-	case ledger.OrderRestriction:
-	default:
-		return fmt.Errorf("%s record of kind %d: %w", r.Kind, r.OrderKind, blobd.ErrInvalid)
+	var o ledger.Order
+	x.readOrder(&o, r.OrderID)
+	if err := x.flush(ctx); err != nil || o.ID == "" || o.Scope.Tenant != r.Tenant || !o.Open() {
+		return err
 	}
-	x.exec("UPDATE orders SET lifted_at = $3"+open+"$4", r.OrderID, r.Tenant, r.At.UnixMicro(), int16(r.OrderKind))
-	forgetItems(x, r.OrderID)
+	switch {
+	case o.Kind == ledger.OrderClosing && r.OrderKind == ledger.OrderSuppression:
+		x.exec("UPDATE orders SET lift_at = $2 WHERE id = $1", r.OrderID, r.At.UnixMicro())
+		return nil
+	case o.Kind == ledger.OrderClosing:
+		x.exec(`UPDATE erasures SET state = 'cancelled', lease_owner = NULL, lease_until = NULL
+			WHERE id = $1 AND closing AND state IN ('awaiting_approval', 'grace', 'passing', 'deferred')`, o.ErasureID)
+	case o.Kind == ledger.OrderHold:
+		x.wakeDeferred(r.Tenant, r.At)
+	}
+	liftOrder(x, ledger.Lift{ID: r.OrderID, At: r.At})
 	return nil
 }

@@ -62,8 +62,10 @@ func closes(cover func(kind int) string) string {
 }
 
 var (
-	// heldRow reports whether an open hold covers a row.
-	heldRow = "(" + wholeCover(kindHold) + " OR " + rowCover(kindHold) + ")"
+	// heldRow reports whether an open hold covers a row. One whose execution has no row
+	// is in no tenant.
+	heldRow = "(" + executionCover(kindHold) + " OR " + rowCover(kindHold) + " OR " + tenantCover(kindHold) +
+		" AND EXISTS (SELECT 1 FROM executions x WHERE x.tag = e.tag))"
 	// closedExecution is the reason that an execution is closed for, closedRow that
 	// of a row by itself.
 	closedExecution = closes(wholeCover)

@@ -167,7 +167,7 @@ func closingDone(ctx context.Context, w *conn, known *facts, j job, id string) e
 	switch {
 	case err != nil:
 		return err
-	case !j.wide: // it could have
+	case !j.wide: // it ends with a fence
 		return fmt.Errorf("it has not fenced: %w", blobd.ErrConflict)
 	case left > 0:
 		return fmt.Errorf("%d rows are left: %w", left, blobd.ErrConflict)
@@ -178,19 +178,9 @@ func closingDone(ctx context.Context, w *conn, known *facts, j job, id string) e
 	}
 	walk := newWalk(w, known, s)
 	walk.standing = standing{} // whoever holds them, they are left
-	var next ledger.ScopeCursor
-	for {
-		rows, after, err := walk.page(ctx, next, protectedPage)
-		if err != nil {
-			return err
-		}
-		for i := range rows {
-			if !rows[i].Erased && rows[i].State != ledger.BlobExpired {
-				return fmt.Errorf("rows in scope are left: %w", blobd.ErrConflict)
-			}
-		}
-		if next = after; next == (ledger.ScopeCursor{}) {
-			return nil
-		}
+	rest, err := walk.any(ctx, func(r *metRow) bool { return !r.Erased && r.State != ledger.BlobExpired })
+	if err == nil && rest {
+		err = fmt.Errorf("rows in scope are left: %w", blobd.ErrConflict)
 	}
+	return err
 }

@@ -242,6 +242,30 @@ func TestAWholeTenantIsProtectedByOneRow(t *testing.T) {
 	}
 }
 
+// A row whose execution was lost is held with its execution or by its ref, and not with
+// a tenant, whose row nobody says it is.
+func TestNobodysRowIsHeldByItsExecutionAndRef(t *testing.T) {
+	l := newKeyLedger(t)
+	row := ledger.Position{Tag: keyTag(7), Ref: keyRef(7, 1)}
+	_, err := l.EnterMissing(t.Context(), []ledger.Position{row}, l.now())
+	l.must(err)
+	refs := ledger.Scope{Tenant: "t", Tag: row.Tag, Refs: []blobd.Ref{row.Ref}}
+	for name, want := range map[string]struct {
+		scope ledger.Scope
+		held  bool
+	}{
+		"tenant": {ledger.Scope{WholeTenant: true}, false}, "execution": {ledger.Scope{Tag: row.Tag}, true}, "ref": {refs, true},
+	} {
+		l.place(name, ledger.OrderHold, want.scope)
+		rows, _, err := l.ScopeRows(t.Context(), refs, ledger.ScopeCursor{}, 10)
+		l.must(err)
+		if len(rows) != 1 || rows[0].Held != want.held {
+			t.Errorf("a hold of the %s: %+v", name, rows)
+		}
+		l.lift(name, ledger.OrderHold)
+	}
+}
+
 func (l keyLedger) floor(start ledger.StartEvent, d time.Duration) {
 	l.t.Helper()
 	l.must(l.SetPolicy(l.t.Context(), ledger.Policy{

@@ -49,6 +49,86 @@ CREATE TABLE order_subjects (
 );
 CREATE INDEX order_subjects_order ON order_subjects (order_seq);
 
+-- Which open orders cover what, said once for holds, restrictions and closings. They
+-- are functions because the server keeps their plans: planned with each statement,
+-- they would cost a read or a put more than all else that it asks. Each part has an
+-- index of its own. Kinds: 1 hold, 2 restriction, 3 closing, 4 suppression.
+
+-- The greatest of the kinds 2 and 3 of orders over an execution ($2) of a tenant ($1)
+-- as a whole; 0: none.
+-- +goose StatementBegin
+CREATE FUNCTION order_over_execution(TEXT, BYTEA) RETURNS SMALLINT STABLE LANGUAGE plpgsql AS $$
+BEGIN
+    RETURN (SELECT coalesce(max(c.kind), 0) FROM (
+        SELECT o.kind FROM orders o WHERE o.tenant = $1 AND o.form = 5 AND o.lifted_at IS NULL
+        UNION ALL
+        SELECT o.kind FROM orders o WHERE o.execution_tag = $2 AND o.form = 1 AND o.lifted_at IS NULL AND o.tenant = $1
+    ) c WHERE c.kind IN (2, 3));
+END $$;
+-- +goose StatementEnd
+
+-- The greatest of some kinds ($6) of orders over a row ($3) of an execution ($2) of a
+-- tenant ($1), of a class ($4), captured at ($5); 0: none. A row whose execution has no
+-- row is nobody's: only the scope of that execution, or of its ref, covers it.
+-- +goose StatementBegin
+CREATE FUNCTION order_over_row(TEXT, BYTEA, BYTEA, TEXT, BIGINT, SMALLINT[]) RETURNS SMALLINT STABLE LANGUAGE plpgsql AS $$
+BEGIN
+    RETURN (SELECT coalesce(max(c.kind), 0) FROM (
+        SELECT o.kind FROM orders o WHERE o.tenant = $1 AND o.form = 5 AND o.lifted_at IS NULL
+            AND EXISTS (SELECT 1 FROM executions e WHERE e.tag = $2)
+        UNION ALL
+        SELECT o.kind FROM orders o WHERE o.execution_tag = $2 AND o.form = 1 AND o.lifted_at IS NULL AND o.tenant = $1
+        UNION ALL
+        SELECT o.kind FROM order_refs r JOIN orders o ON o.seq = r.order_seq
+            WHERE r.ref = $3 AND o.execution_tag = $2 AND o.lifted_at IS NULL AND o.tenant = $1
+        UNION ALL
+        SELECT o.kind FROM orders o WHERE o.tenant = $1 AND o.class = $4 AND o.captured_before > $5 AND o.form = 4 AND o.lifted_at IS NULL
+        UNION ALL
+        SELECT o.kind FROM subjects s JOIN order_subjects os ON os.subject = s.subject JOIN orders o ON o.seq = os.order_seq
+            WHERE s.execution_tag = $2 AND s.ref = $3 AND o.lifted_at IS NULL AND o.tenant = $1
+    ) c WHERE c.kind = ANY ($6));
+END $$;
+-- +goose StatementEnd
+
+-- What is open in the tenant of an execution: 1 a hold, 2 a restriction or closing, 3
+-- both, 0 neither.
+-- +goose StatementBegin
+CREATE FUNCTION orders_around(BYTEA) RETURNS SMALLINT STABLE LANGUAGE plpgsql AS $$
+DECLARE
+    of_tenant TEXT COLLATE "C";
+BEGIN
+    SELECT e.tenant INTO of_tenant FROM executions e WHERE e.tag = $1;
+    RETURN CASE WHEN EXISTS (SELECT 1 FROM orders o WHERE o.tenant = of_tenant AND o.kind = 1 AND o.lifted_at IS NULL) THEN 1 ELSE 0 END
+        + CASE WHEN EXISTS (SELECT 1 FROM orders o WHERE o.tenant = of_tenant AND o.kind IN (2, 3) AND o.lifted_at IS NULL) THEN 2 ELSE 0 END;
+END $$;
+-- +goose StatementEnd
+
+-- The open orders that may close or suppress puts of tenants ($1) into executions ($2)
+-- of classes ($3) as of a time ($4), with refs ($5) and subjects ($6). item is the ref
+-- or subject that was met.
+-- +goose StatementBegin
+CREATE FUNCTION orders_met(TEXT[], BYTEA[], TEXT[], BIGINT, BYTEA[], BYTEA[])
+RETURNS TABLE (kind SMALLINT, form SMALLINT, tenant TEXT, execution_tag BYTEA, class TEXT, captured_before BIGINT, expires_at BIGINT, item BYTEA)
+STABLE LANGUAGE plpgsql AS $$
+BEGIN
+    IF NOT EXISTS (SELECT 1 FROM orders o WHERE o.tenant = ANY ($1) AND o.kind IN (2, 3, 4) AND o.lifted_at IS NULL) THEN
+        RETURN;
+    END IF;
+    RETURN QUERY SELECT o.kind, o.form, o.tenant, o.execution_tag, o.class, o.captured_before, o.expires_at, q.item FROM (
+        SELECT t.seq, NULL::bytea AS item FROM orders t WHERE t.tenant = ANY ($1) AND t.form = 5 AND t.lifted_at IS NULL
+        UNION ALL
+        SELECT x.seq, NULL FROM orders x WHERE x.execution_tag = ANY ($2) AND x.form = 1 AND x.lifted_at IS NULL
+        UNION ALL
+        SELECT c.seq, NULL FROM orders c WHERE c.tenant = ANY ($1) AND c.class = ANY ($3) AND c.captured_before > $4
+            AND c.form = 4 AND c.lifted_at IS NULL
+        UNION ALL
+        SELECT r.order_seq, r.ref FROM order_refs r WHERE r.ref = ANY ($5)
+        UNION ALL
+        SELECT s.order_seq, s.subject FROM order_subjects s WHERE s.subject = ANY ($6)
+    ) q JOIN orders o ON o.seq = q.seq WHERE o.kind IN (2, 3, 4) AND o.lifted_at IS NULL;
+END $$;
+-- +goose StatementEnd
+
 -- How many people must approve an erasure.
 ALTER TABLE tenants ADD COLUMN approvals INTEGER NOT NULL DEFAULT 0;
 
