@@ -95,6 +95,14 @@ func TestRecordsReadBack(t *testing.T) {
 			OrderID: rapid.String().Draw(t, "order"), OrderKind: ledger.OrderKind(rapid.Uint8().Draw(t, "order kind")),
 			Form: ledger.ScopeForm(rapid.Uint8().Draw(t, "form")), Class: rapid.String().Draw(t, "class"),
 		}
+		if rapid.Bool().Draw(t, "dates") {
+			r.Before = time.UnixMicro(rapid.Int64Range(0, 1<<52).Draw(t, "before")).UTC()
+			r.Until = time.UnixMicro(rapid.Int64Range(0, 1<<52).Draw(t, "until")).UTC()
+		}
+		for range rapid.IntRange(0, 2).Draw(t, "subjects") {
+			r.Subjects = append(r.Subjects, [32]byte(rapid.SliceOfN(rapid.Byte(), 32, 32).Draw(t, "subject")))
+			r.Purposes = append(r.Purposes, rapid.String().Draw(t, "purpose"))
+		}
 		copy(r.Tag[:], rapid.SliceOfN(rapid.Byte(), 0, 16).Draw(t, "tag"))
 		for range rapid.IntRange(0, 3).Draw(t, "refs") {
 			var ref blobd.Ref
