@@ -9,12 +9,13 @@ import (
 
 // Which open orders cover what is said once, by functions of the schema: see the
 // migration that makes them. They are asked only where the tenant has such an order at
-// all, which most have not. e is the execution, b its row.
+// all, which most have not, and what an index on kinds tells at once. e is the
+// execution, b its row.
 const (
-	ofTenant  = "EXISTS (SELECT 1 FROM orders g WHERE g.tenant = e.tenant AND g.lifted_at IS NULL AND g.kind "
+	ofTenant  = "(g.kind) FROM orders g WHERE g.tenant = e.tenant AND g.lifted_at IS NULL"
 	overRow   = "order_over_row(e.tenant, e.tag, b.ref, b.class, b.created_at, "
-	hasHold   = ofTenant + "= 1)"
-	hasCloser = ofTenant + "IN (2, 3))"
+	hasHold   = "(SELECT min" + ofTenant + ") = 1"
+	hasCloser = "(SELECT max" + ofTenant + " AND g.kind <= 3) >= 2"
 
 	// heldRow tells whether a hold covers a row. What closes a row or an execution is
 	// told by its greatest kind, 0 for none: a closing comes before a restriction.

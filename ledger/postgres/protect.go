@@ -32,20 +32,20 @@ func closes(f *ledger.Fence) bool { return !f.Scope.Form().Fenceable() || !f.Gra
 const protectable = "b.state NOT IN (2, 5) AND (b.state <> 7 OR b.class <> '') AND e.state <> 3"
 
 // heldInTenant finds a row of a tenant that a hold covers, by way of its holds.
-const heldInTenant = `SELECT 1 FROM orders o JOIN executions e ON e.tenant = o.tenant JOIN blobs b ON b.execution_tag = e.tag
-		WHERE o.tenant = $1 AND o.kind = 1 AND o.lifted_at IS NULL AND o.form = 5 AND ` + protectable + `
-	UNION ALL SELECT 1 FROM orders o JOIN executions e ON e.tag = o.execution_tag AND e.tenant = o.tenant JOIN blobs b ON b.execution_tag = e.tag
-		WHERE o.tenant = $1 AND o.kind = 1 AND o.lifted_at IS NULL AND o.form = 1 AND ` + protectable + `
-	UNION ALL SELECT 1 FROM orders o JOIN order_refs r ON r.order_seq = o.seq JOIN executions e ON e.tag = o.execution_tag AND e.tenant = o.tenant
-		JOIN blobs b ON b.execution_tag = e.tag AND b.ref = r.ref
-		WHERE o.tenant = $1 AND o.kind = 1 AND o.lifted_at IS NULL AND o.form = 2 AND ` + protectable + `
-	UNION ALL SELECT 1 FROM orders o JOIN classes k ON k.tenant = o.tenant AND k.name = o.class
-		JOIN blobs b ON b.class_n = k.n AND b.created_at < o.captured_before JOIN executions e ON e.tag = b.execution_tag
-		WHERE o.tenant = $1 AND o.kind = 1 AND o.lifted_at IS NULL AND o.form = 4 AND b.state IN (1, 4, 6, 7) AND b.class <> '' AND e.state <> 3
-	UNION ALL SELECT 1 FROM orders o JOIN order_subjects os ON os.order_seq = o.seq JOIN subjects s ON s.subject = os.subject
-		JOIN blobs b ON b.execution_tag = s.execution_tag AND b.ref = s.ref JOIN executions e ON e.tag = b.execution_tag AND e.tenant = o.tenant
-		WHERE o.tenant = $1 AND o.kind = 1 AND o.lifted_at IS NULL AND o.form = 3 AND ` + protectable + `
-	LIMIT 1`
+const heldInTenant = `SELECT 1 FROM orders o CROSS JOIN LATERAL (
+		(SELECT 1 FROM executions e JOIN blobs b ON b.execution_tag = e.tag
+			WHERE o.form = 5 AND e.tenant = o.tenant AND ` + protectable + ` ORDER BY e.created_at LIMIT 1)
+		UNION ALL (SELECT 1 FROM executions e JOIN blobs b ON b.execution_tag = e.tag
+			WHERE o.form = 1 AND e.tag = o.execution_tag AND e.tenant = o.tenant AND ` + protectable + ` LIMIT 1)
+		UNION ALL (SELECT 1 FROM order_refs r JOIN executions e ON e.tag = o.execution_tag AND e.tenant = o.tenant
+			JOIN blobs b ON b.execution_tag = e.tag AND b.ref = r.ref WHERE o.form = 2 AND r.order_seq = o.seq AND ` + protectable + ` LIMIT 1)
+		UNION ALL (SELECT 1 FROM blobs b JOIN executions e ON e.tag = b.execution_tag
+			WHERE o.form = 4 AND b.class_n = (SELECT n FROM classes WHERE tenant = o.tenant AND name = o.class)
+				AND b.created_at < o.captured_before AND b.state IN (1, 4, 6, 7) AND b.class <> '' AND e.state <> 3 ORDER BY b.created_at LIMIT 1)
+		UNION ALL (SELECT 1 FROM order_subjects os JOIN subjects s ON s.subject = os.subject
+			JOIN blobs b ON b.execution_tag = s.execution_tag AND b.ref = s.ref JOIN executions e ON e.tag = b.execution_tag AND e.tenant = o.tenant
+			WHERE o.form = 3 AND os.order_seq = o.seq AND ` + protectable + ` LIMIT 1)
+	) found WHERE o.tenant = $1 AND o.kind = 1 AND o.lifted_at IS NULL LIMIT 1`
 
 // newestOfClass are rows of a class before a place, newest first.
 const newestOfClass = "SELECT " + scopeColumns + ", FALSE, b.created_at FROM blobs b" + fromKnown + `

@@ -98,8 +98,8 @@ DECLARE
     of_tenant TEXT COLLATE "C";
 BEGIN
     SELECT e.tenant INTO of_tenant FROM executions e WHERE e.tag = $1;
-    RETURN CASE WHEN EXISTS (SELECT 1 FROM orders o WHERE o.tenant = of_tenant AND o.kind = 1 AND o.lifted_at IS NULL) THEN 1 ELSE 0 END
-        + CASE WHEN EXISTS (SELECT 1 FROM orders o WHERE o.tenant = of_tenant AND o.kind IN (2, 3) AND o.lifted_at IS NULL) THEN 2 ELSE 0 END;
+    RETURN CASE WHEN (SELECT min(o.kind) FROM orders o WHERE o.tenant = of_tenant AND o.lifted_at IS NULL) = 1 THEN 1 ELSE 0 END
+        + CASE WHEN (SELECT max(o.kind) FROM orders o WHERE o.tenant = of_tenant AND o.lifted_at IS NULL AND o.kind <= 3) >= 2 THEN 2 ELSE 0 END;
 END $$;
 -- +goose StatementEnd
 
@@ -111,21 +111,21 @@ CREATE FUNCTION orders_met(TEXT[], BYTEA[], TEXT[], BIGINT, BYTEA[], BYTEA[])
 RETURNS TABLE (kind SMALLINT, form SMALLINT, tenant TEXT, execution_tag BYTEA, class TEXT, captured_before BIGINT, expires_at BIGINT, item BYTEA)
 STABLE LANGUAGE plpgsql AS $$
 BEGIN
-    IF NOT EXISTS (SELECT 1 FROM orders o WHERE o.tenant = ANY ($1) AND o.kind IN (2, 3, 4) AND o.lifted_at IS NULL) THEN
+    IF (SELECT coalesce(max(m.kind), 0) FROM unnest($1) t (id),
+        LATERAL (SELECT max(o.kind) AS kind FROM orders o WHERE o.tenant = t.id AND o.lifted_at IS NULL) m) < 2 THEN
         RETURN;
     END IF;
-    RETURN QUERY SELECT o.kind, o.form, o.tenant, o.execution_tag, o.class, o.captured_before, o.expires_at, q.item FROM (
-        SELECT t.seq, NULL::bytea AS item FROM orders t WHERE t.tenant = ANY ($1) AND t.form = 5 AND t.lifted_at IS NULL
+    RETURN QUERY SELECT q.kind, q.form, q.tenant, q.execution_tag, q.class, q.captured_before, q.expires_at, q.item FROM (
+        SELECT o.*, NULL::bytea AS item FROM unnest($1) t (id) JOIN orders o ON o.tenant = t.id AND o.form = 5
         UNION ALL
-        SELECT x.seq, NULL FROM orders x WHERE x.execution_tag = ANY ($2) AND x.form = 1 AND x.lifted_at IS NULL
+        SELECT o.*, NULL FROM unnest($2) x (tag) JOIN orders o ON o.execution_tag = x.tag AND o.form = 1
         UNION ALL
-        SELECT c.seq, NULL FROM orders c WHERE c.tenant = ANY ($1) AND c.class = ANY ($3) AND c.captured_before > $4
-            AND c.form = 4 AND c.lifted_at IS NULL
+        SELECT o.*, NULL FROM orders o WHERE o.tenant = ANY ($1) AND o.class = ANY ($3) AND o.captured_before > $4 AND o.form = 4
         UNION ALL
-        SELECT r.order_seq, r.ref FROM order_refs r WHERE r.ref = ANY ($5)
+        SELECT o.*, r.ref FROM order_refs r JOIN orders o ON o.seq = r.order_seq WHERE r.ref = ANY ($5)
         UNION ALL
-        SELECT s.order_seq, s.subject FROM order_subjects s WHERE s.subject = ANY ($6)
-    ) q JOIN orders o ON o.seq = q.seq WHERE o.kind IN (2, 3, 4) AND o.lifted_at IS NULL;
+        SELECT o.*, s.subject FROM order_subjects s JOIN orders o ON o.seq = s.order_seq WHERE s.subject = ANY ($6)
+    ) q WHERE q.kind >= 2 AND q.lifted_at IS NULL;
 END $$;
 -- +goose StatementEnd
 
