@@ -1,10 +1,12 @@
 package api
 
 import (
+	"cmp"
 	"context"
 	"encoding/hex"
 	"net/http"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/blobd/blobd"
@@ -40,7 +42,7 @@ func erasureRoutes() []route {
 			request: wire.ApproveRequest{}, act: (*API).approveErasure, answers: []reply{{200, wire.Erasure{}, nil}},
 		},
 		{
-			method: "POST", path: pathErasure + "/deny", id: "denyErasure", roles: approverRole,
+			method: "POST", path: pathErasure + "/deny", id: "denyErasure", roles: approverRole | dpoRole,
 			about:   "deny an erasure; what it closed and did not destroy can be read again",
 			request: wire.DenyRequest{}, optionalBody: true, act: (*API).denyErasure,
 			answers: []reply{{200, wire.Erasure{}, nil}},
@@ -193,14 +195,36 @@ type erasureLister interface {
 	ListErasures(ctx context.Context, q ledger.ErasureQuery) ([]ledger.Erasure, error)
 }
 
-// read returns up to n rows after one.
+// read returns up to n rows after one, as they are told. A deferred one that its
+// worker looks at runs in the ledger: it is looked for there too.
 func (f erasureFilter) read(ctx context.Context, l erasureLister, n int, after *ledger.Erasure) ([]ledger.Erasure, error) {
 	q := f.ErasureQuery
 	q.Limit = n
 	if after != nil {
 		q.Before = ledger.ErasureCursor{FencedAt: after.FencedAt, ID: after.ID}
 	}
-	return l.ListErasures(ctx, q)
+	rows, err := l.ListErasures(ctx, q)
+	if err == nil && (f.State == ledger.ErasureDeferred || f.State == ledger.ErasurePartial) {
+		var running []ledger.Erasure
+		q.State = ledger.ErasureRunning
+		if running, err = l.ListErasures(ctx, q); err == nil {
+			rows = newestOf(rows, running, n)
+		}
+	}
+	for i := range rows {
+		rows[i] = asTold(rows[i])
+	}
+	return rows, err
+}
+
+// newestOf merges two listings, each newest first, to the first n of both.
+func newestOf(a, b []ledger.Erasure, n int) []ledger.Erasure {
+	all := slices.Concat(a, b)
+	slices.SortFunc(all, func(x, y ledger.Erasure) int {
+		return cmp.Or(y.FencedAt.Compare(x.FencedAt), strings.Compare(y.ID, x.ID))
+	})
+	all = slices.CompactFunc(all, func(x, y ledger.Erasure) bool { return x.ID == y.ID })
+	return all[:min(n, len(all))]
 }
 
 func erasureKey(e ledger.Erasure) string { return timedKey(e.FencedAt, e.ID) }

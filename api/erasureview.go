@@ -7,11 +7,13 @@ import (
 	"github.com/blobd/blobd"
 	"github.com/blobd/blobd/api/wire"
 	"github.com/blobd/blobd/ledger"
+	"github.com/blobd/blobd/store"
 )
 
 // erasureOf is an erasure in the contract's words. refs are those of an erasure
 // of refs, as far as they are told.
 func erasureOf(e ledger.Erasure, refs []blobd.Ref) *wire.Erasure {
+	e = asTold(e)
 	out := &wire.Erasure{
 		ID: e.ID, State: string(e.Stands()), Scope: coveredBy(&e), Plan: planOf(e.Plan, planDigest(&e)),
 		Progress: wire.Progress{
@@ -34,6 +36,14 @@ func erasureOf(e ledger.Erasure, refs []blobd.Ref) *wire.Erasure {
 		}
 	}
 	return out
+}
+
+// asTold is an erasure as people are told it: see store.Waiting.
+func asTold(e ledger.Erasure) ledger.Erasure {
+	if store.Waiting(&e) {
+		e.State = ledger.ErasureDeferred
+	}
+	return e
 }
 
 // doneOf counts the blobs of which both halves are done: a deferred erasure read
@@ -119,7 +129,14 @@ func itemsOf(e *ledger.Erasure, refs []blobd.Ref) []wire.ErasureItem {
 	if !e.OfRefs || len(refs) == 0 {
 		items = append(items, whole)
 	}
+	kept := make(map[blobd.Ref]bool, len(e.Progress.Kept))
+	for _, k := range e.Progress.Kept {
+		kept[k.Ref] = true
+	}
 	for _, ref := range refs {
+		if kept[ref] {
+			continue // told below, with the reason
+		}
 		item := whole
 		item.Ref = ref.String()
 		items = append(items, item)
@@ -133,8 +150,23 @@ func itemsOf(e *ledger.Erasure, refs []blobd.Ref) []wire.ErasureItem {
 	for _, r := range e.Progress.Refused {
 		items = append(items, refusedItem(whole.ExecutionID, r))
 	}
-	if n := sharedBy(e); n > 0 {
-		items = append(items, wire.ErasureItem{State: whole.State, Outcome: wire.OutcomeShared, Count: n})
+	return append(items, countedItems(e, len(refs))...)
+}
+
+// countedItems tells outcomes of blobs that are not told one by one: of refs, which
+// of them were erased before is not known, and one that names nothing is no blob.
+func countedItems(e *ledger.Erasure, refs int) (items []wire.ErasureItem) {
+	add := func(outcome wire.Outcome, n int64) {
+		if n > 0 {
+			items = append(items, wire.ErasureItem{State: string(e.Stands()), Outcome: outcome, Count: n})
+		}
+	}
+	add(wire.OutcomeShared, sharedBy(e))
+	if e.State == ledger.ErasureErased && refs > 0 {
+		if e.Plan.AlreadyErased < int64(refs) {
+			add(wire.OutcomeAlreadyErased, e.Plan.AlreadyErased)
+		}
+		add(wire.OutcomeNoMatch, e.Plan.NotFound)
 	}
 	return items
 }

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"net/http"
 	"strconv"
-	"strings"
 
 	"golang.org/x/mod/sumdb/tlog"
 
@@ -247,7 +246,7 @@ func (a *API) certificate(c *call) error {
 	if err != nil {
 		return err
 	}
-	if !strings.HasPrefix(c.r.Header.Get("Accept"), wire.TypePDF) {
+	if !c.prefers(wire.TypePDF) {
 		c.write(http.StatusOK, a.shared.json, b)
 		return nil
 	}

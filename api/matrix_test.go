@@ -32,7 +32,7 @@ func rights() map[string][]string {
 		"GET /v1/erasures":                   {dpo},
 		"GET /v1/erasures/{id}":              {dpo},
 		"POST /v1/erasures/{id}/approve":     {ap},
-		"POST /v1/erasures/{id}/deny":        {ap},
+		"POST /v1/erasures/{id}/deny":        {ap, dpo},
 		"POST /v1/erasures/{id}/cancel":      {dpo},
 		"GET /v1/erasures/{id}/certificate":  {dpo, au},
 		"POST /v1/erasures/{id}/clock":       {dpo},

@@ -55,7 +55,7 @@ func retentionRoutes() []route {
 		{
 			method: "POST", path: pathSweeps, id: "startSweep", roles: operatorRole,
 			about:   "start a sweep of the tenant, or count what one would erase",
-			request: wire.SweepRequest{}, act: (*API).startSweep,
+			request: wire.SweepRequest{}, optionalBody: true, act: (*API).startSweep,
 			answers: []reply{{202, wire.Sweep{}, []string{headerLocation}}, {200, wire.Sweep{}, nil}},
 		},
 		{

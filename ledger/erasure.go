@@ -224,19 +224,24 @@ type Erasure struct {
 	FencedAt    time.Time // when it was asked for
 	ErasedAt    time.Time
 	Attempts    int64
-	PlanDigest  [32]byte  // zero: its plan was not previewed
-	GraceUntil  time.Time // zero: none
-	Approvals   int       // how many it needs
-	ApprovedBy  []string  // token ids, in order
-	DecidedBy   string    // token id of who denied or cancelled it
-	Code        string    // of a denial
+	PlanDigest  [32]byte // zero: its plan was not previewed
+	// GraceUntil: zero: none. Of one that awaits approvals it is what was asked for,
+	// and the last approval sets it anew.
+	GraceUntil time.Time
+	Approvals  int      // how many it needs
+	ApprovedBy []string // token ids, in order
+	DecidedBy  string   // token id of who denied or cancelled it
+	Code       string   // of a denial
 	// DecisionReason is free text, of this row alone.
 	DecisionReason string
 	// Wrap is the newest KEK version under which a backup of this ledger may hold
 	// what was erased: that of the execution's key at the fence; of an execution
 	// erased before, that of its erasures; of one without a row and of a whole
-	// tenant, the tenant's minimum. A replayed erasure has the larger of its record's and this. The
-	// first epoch with a later Version makes such backups useless once trimmed.
+	// tenant, the tenant's minimum. One that has not fenced has what it had when it was
+	// asked for (of a form that nothing fences the tenant's minimum), and Drop raises it
+	// to the versions of the keys of what it drops. A replayed erasure has the larger of
+	// its record's and this. The first epoch with a later Version makes such backups
+	// useless once trimmed.
 	Wrap uint32
 }
 

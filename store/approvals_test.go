@@ -60,6 +60,31 @@ func TestApprovals(t *testing.T) {
 	wantErr(t, err, blobd.ErrConflict)
 }
 
+// TestApprovalsBeforeGrace: the grace that was asked for begins with the last approval.
+func TestApprovalsBeforeGrace(t *testing.T) {
+	n := memParts(t).start(t)
+	if err := n.store.SetApprovals(t.Context(), tenant, 1, "admin"); err != nil {
+		t.Fatal(err)
+	}
+	stored := n.mustPut(t, run, runText)
+	e, err := n.store.Erase(t.Context(), store.EraseRequest{
+		Tenant: tenant, ExecutionID: run, Actor: "token", Reason: "asked for", Grace: time.Hour,
+	})
+	if err != nil || e.State != ledger.ErasureAwaiting {
+		t.Fatalf("%s, %v", e.State, err)
+	}
+	n.clock.advance(30 * time.Minute)
+	e, err = n.store.Approve(t.Context(), tenant, e.ID, "one", e.PlanDigest)
+	if want := n.clock.Now().Add(time.Hour); err != nil || e.State != ledger.ErasureGrace || !e.GraceUntil.Equal(want) {
+		t.Fatalf("%s until %s, %v; want the grace until %s", e.State, e.GraceUntil, err, want)
+	}
+	n.wantNull(t, run, stored.Ref)
+	if _, err := n.store.Cancel(t.Context(), tenant, e.ID, "token", ""); err != nil {
+		t.Fatal(err)
+	}
+	n.wantText(t, run, stored.Ref, runText)
+}
+
 // TestPlanDrift: a hold or a floor more or less than was approved gives the erasure a
 // new plan; what joins its scope does not.
 func TestPlanDrift(t *testing.T) {

@@ -175,6 +175,7 @@ func (w *eraser) clear(ctx context.Context) (bool, error) {
 	if len(rows) == 0 {
 		return true, nil
 	}
+	w.p.Held, w.p.Floor, w.p.Kept = 0, 0, nil // until this pass is over nobody knows
 	if err := w.deleteObjects(ctx, w.eachDropped); err != nil {
 		return false, err
 	}
@@ -226,6 +227,20 @@ func (w *eraser) leave(ctx context.Context, left *leftover) error {
 		entries = append(entries, entry)
 	}
 	return w.Ledger.Defer(ctx, w.job.Lease, due, w.unsettled(), entries)
+}
+
+// Waiting reports whether an erasure that its worker has claimed is deferred all the
+// same: its scope was seen to be protected, and this run has dropped nothing more yet.
+// People are told so, and can cancel it: that a worker looks again is no news.
+func Waiting(e *ledger.Erasure) bool {
+	if e.State != ledger.ErasureRunning || !e.Closing || e.Progress.Failed > 0 || e.Dropped != e.Progress.KeysDestroyed {
+		return false
+	}
+	if e.Progress.Held+e.Progress.Floor > 0 {
+		return true
+	}
+	kept := e.Plan.Held + e.Plan.Floor
+	return e.Dropped == 0 && kept > 0 && kept >= e.Plan.Blobs
 }
 
 // unsettled is the progress of an erasure that may drop more keys: they are settled

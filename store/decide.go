@@ -2,6 +2,7 @@ package store
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strconv"
 	"time"
@@ -104,13 +105,34 @@ func (s *Store) end(ctx context.Context, tenant, id string, d ledger.Decision) (
 		}
 		step = evidence.ErasureStep{Step: evidence.StepDenied, Code: d.Code}
 	}
-	t, e, err := s.asked(ctx, tenant, id)
-	if err != nil {
-		return ledger.Erasure{}, err
+	within, cancel := context.WithTimeout(ctx, passTime)
+	defer cancel()
+	for {
+		t, e, err := s.asked(ctx, tenant, id)
+		if err != nil {
+			return ledger.Erasure{}, err
+		}
+		d.At = micro(s.Now())
+		ended, err := s.decide(ctx, t, e, d, step.Progressed(e.Progress))
+		// It may have been claimed since it was read: then the next turn sees it.
+		if !errors.Is(err, blobd.ErrConflict) || e.State != ledger.ErasureDeferred && !Waiting(&e) {
+			return ended, err
+		}
+		select {
+		case <-within.Done():
+			return ledger.Erasure{}, err
+		case <-time.After(passStep):
+		}
 	}
-	d.At = micro(s.Now())
-	return s.decide(ctx, t, e, d, step.Progressed(e.Progress))
 }
+
+// What is deferred can be ended. While its worker looks whether it still must wait,
+// which takes no time but in wide scopes, who ends it waits too: so long, asking so
+// often.
+const (
+	passTime = 2 * time.Second
+	passStep = 10 * time.Millisecond
+)
 
 // asked returns a tenant and one of its erasures with its whole scope.
 func (s *Store) asked(ctx context.Context, tenant, id string) (ledger.Tenant, ledger.Erasure, error) {

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"net/url"
 	"time"
@@ -41,6 +42,10 @@ func (e eraseApproveCmd) Run(a *app) error {
 		}
 	}
 	erasure, err := r.ApproveErasure(a.ctx, e.ID, digest)
+	var answer *client.Error
+	if errors.As(err, &answer) && answer.Problem.Code == wire.CodeForbidden {
+		return &exitStatus{exitRefused, err} // an approval that may not be given
+	}
 	if err != nil {
 		return err
 	}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"log/slog"
@@ -67,6 +68,7 @@ type verifiedCertificate struct {
 	OK       bool   `json:"ok"`
 	Erasure  string `json:"erasure,omitempty"`
 	Tenant   string `json:"tenant,omitempty"`
+	Outcome  string `json:"outcome,omitempty"`
 	ErasedAt string `json:"erasedAt,omitempty"`
 	Index    int64  `json:"index"`
 	Error    string `json:"error,omitempty"`
@@ -123,6 +125,7 @@ func verifyCertificate(file, key string) verifiedCertificate {
 		return out
 	}
 	out.OK, out.Erasure, out.Tenant = true, c.Statement.Erasure, c.Statement.Tenant
+	out.Outcome = cmp.Or(c.Statement.Outcome, evidence.OutcomeErased)
 	out.ErasedAt, out.Index, out.leaf = c.Statement.ErasedAt.Format(time.RFC3339), c.Log.Index, c.Log.Leaf
 	return out
 }
@@ -175,7 +178,7 @@ func (a *app) printVerified(v verified) error {
 	}
 	for _, c := range v.Certificates {
 		if c.OK {
-			fmt.Fprintf(a.stdout, "ok    %s: erasure %s of tenant %s, erased %s, entry %d\n", c.File, c.Erasure, c.Tenant, c.ErasedAt, c.Index)
+			fmt.Fprintf(a.stdout, "ok    %s: erasure %s of tenant %s, %s %s, entry %d\n", c.File, c.Erasure, c.Tenant, c.Outcome, c.ErasedAt, c.Index)
 		} else {
 			fmt.Fprintf(a.stdout, "WRONG %s: %s\n", c.File, c.Error)
 		}

@@ -50,10 +50,12 @@ func approvalSentences() []sentence {
 			for i, s := range []ledger.Scope{executionScope(1), refScope(1, 1), subjectScope(1), classScope("notes", at(9)), tenantScope()} {
 				f := eraseOf(i, s)
 				f.Approvals, f.Plan, f.PlanDigest, f.RequestedBy = 2, ledger.Plan{Blobs: 3, Held: 1}, hash("plan", i), "asker"
+				f.GraceUntil = at(90)
 				got, r := e.fence(f)
 				want := ledger.Erasure{
 					ID: f.ID, Scope: s, OfRefs: i == 1, Closing: true, State: ledger.ErasureAwaiting, Plan: ledger.Plan{Blobs: 3, Held: 1},
 					RequestedBy: "asker", FencedAt: at(10), PlanDigest: hash("plan", i), Approvals: 2, Wrap: got.Wrap,
+					GraceUntil: at(90),
 				}
 				want.Scope.Refs = nil
 				e.equal("erasure", got, want)

@@ -203,7 +203,11 @@ func (m *machine) replay(r *rapid.T) {
 	case 1:
 		rec = lostLift(rec.Seq, rec.OrderID, ledger.OrderHold)
 		if rapid.Bool().Draw(r, "of an erasure") {
-			rec.OrderID, rec.OrderKind = erasure, ledger.OrderKind(rapid.IntRange(3, 4).Draw(r, "kind"))
+			rec.OrderID, rec.OrderKind = erasure, ledger.OrderClosing
+			x, err := m.model.Erasure(ctx, tenant, erasure)
+			if err == nil && x.Scope.Form() == ledger.ScopeSubjects && rapid.Bool().Draw(r, "ended") {
+				rec.OrderKind = ledger.OrderSuppression
+			}
 		} else if o, err := m.model.Order(ctx, tenant, rec.OrderID); err == nil {
 			rec.OrderKind = o.Kind
 		}

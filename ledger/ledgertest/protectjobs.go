@@ -24,24 +24,59 @@ func (p *protection) work() {
 	if len(p.jobs) == 0 {
 		p.r.Skip("no job")
 	}
-	j := rapid.SampledFrom(p.jobs).Draw(p.r, "job")
-	switch rapid.IntRange(0, 4).Draw(p.r, "step") {
+	j := p.jobs[len(p.jobs)-1]
+	if rapid.IntRange(0, 2).Draw(p.r, "which") == 0 {
+		j = rapid.SampledFrom(p.jobs).Draw(p.r, "job")
+	}
+	switch rapid.IntRange(0, 7).Draw(p.r, "step") {
 	case 0:
 		p.fence(j)
 	case 1:
-		p.drop(j, rapid.IntRange(1, 3).Draw(p.r, "limit"))
+		p.finish(j)
 	case 2:
 		_, err := p.Tombstone(ctx, j.Lease, rapid.IntRange(1, 3).Draw(p.r, "limit"))
 		p.one(err, blobd.ErrConflict)
 	case 3:
-		p.finish(j)
+		_, _, err := p.DropKeys(ctx, j.Lease, 1)
+		p.one(err, blobd.ErrConflict)
+	case 4:
+		p.drop(j, rapid.IntRange(1, 3).Draw(p.r, "limit"))
 	default:
-		kept, until := p.drop(j, 100)
-		if kept == 0 {
-			return
-		}
-		p.one(p.Defer(ctx, j.Lease, until, ledger.Progress{Held: int64(kept)}, nil), blobd.ErrConflict)
+		p.deferred(j)
 	}
+}
+
+// deferred postpones a job by what its last pass kept, which may be long ago.
+func (p *protection) deferred(j ledger.Job) {
+	until, passed := p.waits[j.Lease]
+	if !passed {
+		p.drop(j, 100)
+		return
+	}
+	p.one(p.Defer(ctx, j.Lease, until, ledger.Progress{Held: 1}, nil), blobd.ErrConflict)
+}
+
+// worker claims a job and does what it can.
+func (p *protection) worker() {
+	before := len(p.jobs)
+	if p.claim(); len(p.jobs) == before {
+		return
+	}
+	j := p.jobs[before]
+	if !j.Erasure.Closing || p.fence(j) {
+		return
+	}
+	kept := p.drop(j, 2)
+	_, err := p.Tombstone(ctx, j.Lease, 100)
+	p.must(err)
+	if kept == 0 {
+		p.finish(j)
+		return
+	}
+	for len(p.holds) > 0 && rapid.IntRange(0, 4).Draw(p.r, "meanwhile") > 0 {
+		p.liftHold()
+	}
+	p.deferred(j)
 }
 
 func (p *protection) fence(j ledger.Job) bool {
@@ -53,14 +88,15 @@ func (p *protection) fence(j ledger.Job) bool {
 	return true
 }
 
-// drop does a pass, and returns how many rows it left and until when a worker waits.
-func (p *protection) drop(j ledger.Job, limit int) (kept int, until time.Time) {
-	d := dropOf(limit)
-	d.At, until = p.now(), never()
+// drop does a pass, notes until when a worker would wait, and returns how many rows
+// were kept.
+func (p *protection) drop(j ledger.Job, limit int) (kept int) {
+	d, until := dropOf(limit), never()
+	d.At = p.now()
 	for {
 		done, err := p.Drop(ctx, j.Lease, d)
 		if !p.one(err, blobd.ErrConflict) {
-			return 0, until
+			return 0
 		}
 		for _, k := range done.Kept {
 			kept++
@@ -69,9 +105,14 @@ func (p *protection) drop(j ledger.Job, limit int) (kept int, until time.Time) {
 			}
 		}
 		if d.After = done.Next; d.After == (ledger.ScopeCursor{}) {
-			return kept, until
+			break
 		}
 	}
+	delete(p.waits, j.Lease)
+	if kept > 0 {
+		p.waits[j.Lease] = until
+	}
+	return kept
 }
 
 func (p *protection) finish(j ledger.Job) bool {
@@ -106,7 +147,7 @@ func (p *protection) settle() {
 // runJob does all that a worker does with a job.
 func (p *protection) runJob(j ledger.Job) {
 	if j.Erasure.Closing && !p.fence(j) {
-		if kept, _ := p.drop(j, 2); kept > 0 {
+		if kept := p.drop(j, 2); kept > 0 {
 			p.r.Fatalf("%d rows are kept, and nothing protects them", kept)
 		}
 	}

@@ -20,9 +20,18 @@ import (
 func runProtection(t *testing.T, h Harness) {
 	rapid.Check(t, func(r *rapid.T) {
 		c := &clock{now: start}
-		p := &protection{r: r, clock: c, Ledger: h.New(t, c.Now), rows: map[int]*modelRow{}, holds: map[int]ledger.Scope{}, closes: map[string]ledger.Scope{}}
+		p := &protection{
+			r: r, clock: c, Ledger: h.New(t, c.Now), rows: map[int]*modelRow{}, holds: map[int]ledger.Scope{},
+			closes: map[string]ledger.Scope{}, waits: map[ledger.Lease]time.Time{},
+		}
 		defer func() { _ = p.Close() }()
 		p.must(p.CreateTenant(ctx, ledger.Tenant{ID: tenant, CreatedAt: start, MinimumWrap: 1}, entry(ledger.EntryTenant)))
+		for _, name := range []string{"reasoning", "other"} {
+			p.must(p.SetPolicy(ctx, policyOf(name, 4*second), entry(ledger.EntryPolicy)))
+		}
+		for range 4 {
+			p.put()
+		}
 		r.Repeat(p.acts())
 		p.settle()
 	})
@@ -40,6 +49,7 @@ type protection struct {
 	closes  map[string]ledger.Scope // restrictions and closings, by their ids
 	asked   []*modelErasure
 	jobs    []ledger.Job
+	waits   map[ledger.Lease]time.Time // until when what a pass kept is
 	sweeps  int
 	sweep   ledger.SweepLease
 	floor   int             // of the class "other", in seconds; 0: none
@@ -74,7 +84,7 @@ func (p *protection) acts() map[string]func(*rapid.T) {
 		"put": act(p.put), "put more": act(p.put), "tag": act(p.tag),
 		"hold": act(p.placeHold), "restrict": act(p.restrict), "lift": act(p.liftHold), "lapse": act(p.lapse),
 		"erase": act(p.erase), "erase more": act(p.erase), "decide": act(p.decide),
-		"claim": act(p.claim), "work": act(p.work), "work more": act(p.work),
+		"claim": act(p.claim), "worker": act(p.worker), "worker again": act(p.worker), "work": act(p.work), "work more": act(p.work),
 		"sweep": act(p.runSweep), "policy": act(p.policy),
 		"time": act(func() {
 			p.seconds += rapid.IntRange(1, 9).Draw(p.r, "seconds")
@@ -194,7 +204,7 @@ func (p *protection) lift(id int, kind ledger.OrderKind) {
 
 func (p *protection) erase() {
 	f := eraseOf(len(p.asked), p.scope())
-	if f.Scope.WholeTenant && rapid.IntRange(0, 3).Draw(p.r, "rarely") != 0 {
+	if f.Scope.WholeTenant && len(p.holds) == 0 {
 		p.r.Skip("not the whole tenant")
 	}
 	f.At, f.RunAt, f.RequestedBy = p.now(), p.now(), "asker"
@@ -265,33 +275,37 @@ func (p *protection) policy() {
 	}
 }
 
-// runSweep does a step of a sweep: its start, its expiries or its burials.
+// runSweep runs a sweep over every row, or a part of one.
 func (p *protection) runSweep() {
+	if p.sweep.SweepID == "" && !p.startSweep() {
+		return
+	}
 	var rows []ledger.Position
 	for n, row := range p.rows {
 		rows = append(rows, position(row.execution, n))
 	}
-	switch step := rapid.IntRange(0, 3).Draw(p.r, "step"); {
-	case step == 0 || p.sweep.SweepID == "":
-		n := newSweep(p.sweeps)
-		n.RunAt = p.now()
-		p.sweeps++
-		if _, err := p.StartSweep(ctx, n); !p.one(err, blobd.ErrConflict, blobd.ErrTenantErased) {
-			return
-		}
-		j, err := p.ClaimSweep(ctx, "worker", p.now(), p.now().Add(time.Hour))
-		p.must(err)
-		p.sweep = j.Lease
-	case len(rows) == 0:
-	case step == 1:
-		_, err := p.Bury(ctx, p.sweep, rows)
-		p.must(err)
-	default:
+	part := rapid.IntRange(0, 3).Draw(p.r, "part")
+	if part > 0 {
 		_, err := p.Expire(ctx, p.sweep, expiryOf(rows...))
 		p.must(err)
-		if step == 3 {
-			p.must(p.MoveSweep(ctx, p.sweep, ledger.SweepMove{To: ledger.SweepDone, At: p.now()}))
-			p.sweep = ledger.SweepLease{}
-		}
 	}
+	if part > 1 {
+		_, err := p.Bury(ctx, p.sweep, rows)
+		p.must(err)
+		p.must(p.MoveSweep(ctx, p.sweep, ledger.SweepMove{To: ledger.SweepDone, At: p.now()}))
+		p.sweep = ledger.SweepLease{}
+	}
+}
+
+func (p *protection) startSweep() bool {
+	n := newSweep(p.sweeps)
+	n.RunAt = p.now()
+	p.sweeps++
+	if _, err := p.StartSweep(ctx, n); !p.one(err, blobd.ErrTenantErased) {
+		return false
+	}
+	j, err := p.ClaimSweep(ctx, "worker", p.now(), p.now().Add(time.Hour))
+	p.must(err)
+	p.sweep = j.Lease
+	return true
 }

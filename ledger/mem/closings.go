@@ -29,13 +29,12 @@ func (l *Ledger) proceed(e *erasure, s step) error {
 		if err := l.fence(e, s.at, false); err != nil {
 			return err
 		}
-		e.runAt = s.runAt.UnixMicro()
+		e.runAt, e.Wrap = s.runAt.UnixMicro(), max(e.Wrap, wrap)
 		l.append(s.fenced...)
 	} else {
 		l.closeScope(e, s)
 		l.append(s.closed...)
 	}
-	e.Wrap = max(e.Wrap, wrap)
 	if l.erasure(e.ID) == nil {
 		l.erasures = append(l.erasures, e)
 	}
@@ -52,10 +51,10 @@ func (l *Ledger) closeScope(e *erasure, s step) {
 	l.insertOrder(ledger.Order{
 		ID: e.ID, Kind: ledger.OrderClosing, Scope: e.scope(), ErasureID: e.ID, PlacedAt: s.at, PlacedBy: e.RequestedBy,
 	})
-	e.State, e.runAt = ledger.ErasureRunning, s.runAt.UnixMicro()
+	e.State, e.GraceUntil, e.runAt = ledger.ErasureRunning, kept(s.grace), s.runAt.UnixMicro()
 	switch {
 	case !s.grace.IsZero():
-		e.State, e.GraceUntil, e.runAt = ledger.ErasureGrace, kept(s.grace), s.grace.UnixMicro()
+		e.State, e.runAt = ledger.ErasureGrace, s.grace.UnixMicro()
 	case !s.deferred.IsZero():
 		e.State, e.runAt = ledger.ErasureDeferred, s.deferred.UnixMicro()
 	}

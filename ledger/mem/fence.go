@@ -173,6 +173,9 @@ func newErasure(f *ledger.Fence) *erasure {
 		},
 		found: map[ledger.Position]bool{},
 	}
+	if f.Approvals > 0 {
+		e.GraceUntil = kept(f.GraceUntil)
+	}
 	e.asked, e.Scope.Refs = e.Scope.Refs, nil
 	return e
 }

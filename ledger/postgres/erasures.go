@@ -85,12 +85,17 @@ func (l *Ledger) ListErasures(ctx context.Context, q ledger.ErasureQuery) ([]led
 		f.sql+" ORDER BY x.fenced_at DESC, x.id DESC LIMIT $"+strconv.Itoa(len(f.args)), f.args...)
 }
 
+// erasedRefs are those of an erasure that its fence named, and those that it dropped
+// before.
+const erasedRefs = `SELECT r.ref FROM erasures x LEFT JOIN LATERAL (
+		SELECT n.ref FROM erasure_refs n WHERE n.erasure = x.seq
+		UNION SELECT d.ref FROM erasure_rows d WHERE d.erasure = x.seq
+	) r ON x.of_refs WHERE x.id = $1 ORDER BY r.ref`
+
 // ErasedRefs implements ledger.Erasures.
 func (l *Ledger) ErasedRefs(ctx context.Context, erasureID string) (refs []blobd.Ref, err error) {
 	const op = "erased refs"
-	rows, err := list(ctx, l, op, pgx.RowTo[[]byte], `SELECT r.ref FROM erasures x LEFT JOIN (
-			SELECT erasure, ref FROM erasure_refs UNION SELECT erasure, ref FROM erasure_rows
-		) r ON r.erasure = x.seq AND x.of_refs WHERE x.id = $1 ORDER BY r.ref`, erasureID)
+	rows, err := list(ctx, l, op, pgx.RowTo[[]byte], erasedRefs, erasureID)
 	if err := classifyFound(op, len(rows) > 0, err); err != nil {
 		return nil, err
 	}

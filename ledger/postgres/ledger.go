@@ -3,8 +3,8 @@
 //
 // It promises what package ledger promises. Transactions run at READ COMMITTED
 // with explicit locks: whoever changes an execution holds its row, and checks in
-// a later statement. Locks are taken in one order (tenant, executions by tag,
-// blobs, counters, journal), so waiting never goes round; what the server still
+// a later statement. Locks are taken in one order (tenant, erasure, executions
+// by tag, blobs, counters, journal), so waiting never goes round; what the server still
 // rolls back because of others is done again a few times. Nothing hangs on a
 // session: a pool in transaction mode may stand between. It answers from the
 // primary only, and what it says of an execution comes from one statement.

@@ -32,7 +32,7 @@ func TestOrderPlans(t *testing.T) {
 			already_erased, not_found, requested_by, reason, legal_basis, regime, external_ref, fenced_at, record, wrap, run_at, closing)
 		SELECT 'e' || n, 'acme', decode(md5(n::text), 'hex'), '', FALSE, 'erased', 0, 0, 0, 0, 0, '', '', '', '', '', n, n, 1, n, FALSE
 		FROM generate_series(1, 10000) n`)
-	do(t, c, "INSERT INTO erasure_rows SELECT (SELECT min(seq) FROM erasures), execution_tag, ref, created_at < 9000 FROM blobs")
+	do(t, c, "INSERT INTO erasure_rows SELECT (SELECT min(seq) FROM erasures) + created_at % 1000, execution_tag, ref, created_at % 10 > 0 FROM blobs")
 	// Of each form a thousand, over executions, refs and people that have rows, and
 	// over other classes; a tenth of them is lifted.
 	for form, what := range map[int]string{1: "decode(md5(n::text), 'hex'), ''", 2: "decode(md5(n::text), 'hex'), ''", 3: "'', ''", 4: "'', 'c' || n", 5: "'', ''"} {
@@ -65,6 +65,7 @@ func TestOrderPlans(t *testing.T) {
 		"held":           {heldInTenant, []any{"nobody"}},
 		"newest":         {newestOfClass, []any{acme, "reasoning", int64(math.MaxInt64), int64(math.MaxInt64), 10}},
 		"dropped":        {"SELECT r.ref" + droppedRows + " ORDER BY r.execution_tag, r.ref LIMIT 10", []any{1, []byte{}, []byte{}}},
+		"erased refs":    {erasedRefs, []any{"e5"}},
 		"claim":          {"SELECT seq FROM erasures WHERE state IN ('running', 'passing', 'grace', 'deferred') AND run_at <= $1 ORDER BY run_at, seq LIMIT 1", []any{1}},
 	}
 	person := hash("subject", 1)

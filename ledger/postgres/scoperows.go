@@ -178,10 +178,9 @@ func (l *Ledger) Coverage(ctx context.Context, tenant string) (ledger.Coverage, 
 	c, _, err := one(ctx, l, "coverage", func(r pgx.CollectableRow) (c ledger.Coverage, err error) {
 		err = r.Scan(&c.Blobs, &c.Tagged)
 		return c, err
-	}, `SELECT count(*), count(s.ref) FROM executions e JOIN tenants t ON t.id = e.tenant
-		JOIN blobs b ON b.execution_tag = e.tag
-		LEFT JOIN (SELECT DISTINCT execution_tag, ref FROM subjects) s ON s.execution_tag = b.execution_tag AND s.ref = b.ref
-		WHERE e.tenant = $1 AND e.state <> 3 AND t.fenced_at IS NULL AND b.state = 1`, tenant)
+	}, `SELECT count(*), count(*) FILTER (WHERE EXISTS (SELECT 1 FROM subjects s WHERE s.execution_tag = b.execution_tag AND s.ref = b.ref))
+		FROM executions e JOIN blobs b ON b.execution_tag = e.tag JOIN tenants t ON t.id = e.tenant
+		WHERE e.tenant = $1 AND b.state = 1 AND `+living, tenant)
 	return c, err
 }
 

@@ -12,9 +12,9 @@ import (
 	"github.com/blobd/blobd/ledger"
 )
 
-// tenantLock is the advisory lock of a tenant. Puts and deletes share it; what
-// is wider than one execution takes it alone, and both check in a later
-// statement. Such locks are negative numbers; the marks of evidence are not.
+// tenantLock is the advisory lock of a tenant. Puts and deletes share it; orders,
+// policies and what fences more than one execution take it alone, and both check
+// in a later statement. Such locks are negative numbers; the marks of evidence are not.
 func tenantLock(tenant string) int64 {
 	h := sha256.Sum256([]byte("blobd tenant lock\x00" + tenant))
 	return -int64(binary.BigEndian.Uint64(h[:]) >> 1)

@@ -16,14 +16,14 @@ func insertErasure(ctx context.Context, w *conn, sc *scope, f ledger.Fence) (seq
 		scope_refs, subjects, class, before, state, closing,
 		plan_executions, plan_blobs, plan_bytes, already_erased, not_found, plan_held, plan_floor, plan_shared, plan_digest,
 		requested_by, reason, legal_basis, regime, external_ref, received_at, due_at, fenced_at,
-		record, run_at, approvals, wrap)
-		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 1, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 0, ?, ?, ?) RETURNING seq`,
+		record, run_at, approvals, grace_until, wrap)
+		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 1, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 0, ?, ?, ?, ?) RETURNING seq`,
 		func(r *row) { seq = r.int(0) },
 		f.ID, sc.Tenant, sc.Tag[:], sc.ExecutionID, flag(sc.ofRefs), flag(sc.WholeTenant),
 		orNull(joinRefs(sc.refs)), orNull(joinHashes(sc.Subjects)), sc.Class, micros(sc.CapturedBefore), string(ledger.ErasureAwaiting),
 		p.Executions, p.Blobs, p.Bytes, p.AlreadyErased, p.NotFound, p.Held, p.Floor, p.Shared, digestOrNull(f.PlanDigest),
 		f.RequestedBy, f.Reason, f.LegalBasis, f.Regime, f.ExternalRef, micros(f.ReceivedAt), micros(f.DueAt), f.At.UnixMicro(),
-		f.RunAt.UnixMicro(), int64(f.Approvals), int64(sc.wrap))
+		f.RunAt.UnixMicro(), int64(f.Approvals), micros(f.GraceUntil), int64(sc.wrap))
 	return seq, err
 }
 

@@ -60,7 +60,8 @@ func (f *facts) protects(r *metRow, tenant string, at time.Time) (ledger.Verdict
 	return ledger.Protects(&r.DueRow, f.versions[class{tenant, r.Class}], at)
 }
 
-// anyHeld reports whether an open hold of the tenant covers a row that is not erased.
+// anyHeld reports whether an open hold of the tenant covers a row of it that is not
+// erased.
 func (w walk) anyHeld(ctx context.Context) (bool, error) {
 	var holds []ledger.Order
 	err := w.query(ctx, "SELECT "+orderColumns+` FROM orders INDEXED BY orders_open
@@ -70,7 +71,7 @@ func (w walk) anyHeld(ctx context.Context) (bool, error) {
 	}
 	for i := range holds {
 		its := walk{conn: w.conn, scope: holds[i].Scope}
-		held, err := its.any(ctx, func(r *metRow) bool { return !r.Erased })
+		held, err := its.any(ctx, func(r *metRow) bool { return !r.Erased && !r.nobodys })
 		if err != nil || held {
 			return held, err
 		}

@@ -34,7 +34,7 @@ const (
 // then its rows are the tenant's too whose tag it is.
 const boundedExecution = ` FROM blobs b CROSS JOIN
 	(SELECT tag, tenant, id, state, created_at, ended_at FROM executions WHERE tag = ?
-	UNION ALL SELECT ?, ?, '', 1, 0, NULL WHERE NOT EXISTS (SELECT 1 FROM executions WHERE tag = ?)) e
+	UNION ALL SELECT ?, ?, '', 0, 0, NULL WHERE NOT EXISTS (SELECT 1 FROM executions WHERE tag = ?)) e
 	WHERE b.execution_tag = ? AND e.tenant = ?`
 
 func (w walk) bounded(tag blobd.ExecutionTag, more ...any) []any {
@@ -62,7 +62,8 @@ func newWalk(c *conn, known *facts, s ledger.Scope) walk {
 // metRow is a row of a scope and the place behind it.
 type metRow struct {
 	ledger.ScopeRow
-	after ledger.ScopeCursor
+	nobodys bool // its execution has no row
+	after   ledger.ScopeCursor
 }
 
 // page returns up to limit rows after a place and where the next page begins.
@@ -99,8 +100,9 @@ func (w walk) meet(ctx context.Context, at ledger.ScopeCursor, from string, args
 	err = w.query(ctx, w.standing.selectScope(from), func(r *row) {
 		m := metRow{after: at}
 		m.DueRow = r.due()
-		erased := ledger.ExecutionState(r.int(dueColumnCount)) == ledger.ExecutionErased
-		m.Erased = w.fenced || erased || m.State == ledger.BlobErased
+		state := ledger.ExecutionState(r.int(dueColumnCount))
+		m.Erased = w.fenced || state == ledger.ExecutionErased || m.State == ledger.BlobErased
+		m.nobodys = state == 0
 		m.after.Position = m.Position
 		switch w.scope.Form() {
 		case ledger.ScopeTenant:
