@@ -239,8 +239,8 @@ type Erasure struct {
 	// erased before, that of its erasures; of one without a row and of a whole
 	// tenant, the tenant's minimum. One that has not fenced has what it had when it was
 	// asked for (of a form that nothing fences the tenant's minimum), and Drop raises it
-	// to the versions of the keys of what it drops. A replayed erasure has the larger of
-	// its record's and this. The first epoch with a later Version makes such backups
+	// to that of each execution of which it drops a row, or finds one erased. A replayed
+	// erasure has the larger of its record's and this. The first epoch with a later Version makes such backups
 	// useless once trimmed.
 	Wrap uint32
 }

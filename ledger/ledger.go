@@ -160,7 +160,8 @@ type Jobs interface {
 	// Tombstone turns up to limit rows of the erasure's scope into tombstones
 	// without content facts and subjects, and reports how many rows are left. A
 	// whole execution's tombstones release their repeat tags; refs erased in a
-	// living execution keep theirs. Collected rows are no blobs and stay. Of a whole
+	// living execution keep theirs, and so does what Drop dropped or found erased: there
+	// the fence of the execution releases them. Collected rows are no blobs and stay. Of a whole
 	// tenant no more than limit are counted as left.
 	Tombstone(ctx context.Context, l Lease, limit int) (left int, err error)
 	// Finish moves the job to erased at at. Of one that only closed its scope it lifts

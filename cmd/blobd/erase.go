@@ -17,7 +17,7 @@ type eraseCmd struct {
 	Request     eraseRequestCmd        `cmd:"" default:"withargs" help:"Ask for an erasure; the word request may be left out."`
 	Preview     erasePreviewCmd        `cmd:"" help:"Say what an erasure would erase and what would stay; nothing is changed."`
 	Approve     eraseApproveCmd        `cmd:"" help:"Approve an erasure as its plan stands (role approver)."`
-	Deny        eraseDenyCmd           `cmd:"" help:"Deny an erasure (role approver); what it closed and did not destroy can be read again."`
+	Deny        eraseDenyCmd           `cmd:"" help:"Deny an erasure (role dpo or approver); what it closed and did not destroy can be read again."`
 	Cancel      eraseCancelCmd         `cmd:"" help:"Cancel an erasure; what it closed and did not destroy can be read again."`
 	Status      eraseStatusCmd         `cmd:"" help:"Show an erasure, or wait for its end."`
 	Certificate evidenceCertificateCmd `cmd:"" help:"Get the certificate of an erasure."`

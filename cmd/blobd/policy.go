@@ -7,6 +7,7 @@ import (
 
 	"github.com/blobd/blobd/api/wire"
 	"github.com/blobd/blobd/client"
+	"github.com/blobd/blobd/ledger"
 )
 
 type policyCmd struct {
@@ -189,11 +190,19 @@ func (p policySetCmd) Run(a *app) error {
 type policyRemoveCmd struct {
 	Class    string `arg:"" help:"Class."`
 	Existing string `help:"yes: blobs captured before follow the default too; no: they keep the version of their capture." default:"no" enum:"yes,no"`
+	DryRun   bool   `help:"Simulate the default, and remove nothing."`
 	Yes      bool   `help:"Do not ask."`
 }
 
 // Run removes a policy.
 func (p policyRemoveCmd) Run(a *app) error {
+	if p.DryRun {
+		rule := ledger.DefaultRule()
+		return policySimulateCmd{policyFlags{
+			Class: p.Class, Period: rule.Maximum.String(), Start: rule.Start.String(), OnExpiry: rule.OnExpiry.String(),
+			Existing: p.Existing,
+		}}.Run(a)
+	}
 	r, err := a.remote()
 	if err != nil {
 		return err

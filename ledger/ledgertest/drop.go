@@ -259,6 +259,26 @@ func passSentences() []sentence {
 			}
 			e.equal("lost a blob", lost, 2)
 		}},
+		{"what it finds erased counts for the version of the keys too", func(e *env) {
+			e.tenant("gamma", 1)
+			for x, refs := range map[int][]blobd.Ref{1: refsOf(1, 2), 2: nil} {
+				class := fmt.Sprint("class-", x)
+				c := sceneCapture(x, x, class, 0, start)
+				c.Tenant, c.Key.Version = "gamma", uint32(3+x)
+				e.commit(c)
+				earlier := fenceOf(x, x, refs...) // of the ref, or of the execution
+				earlier.Scope.Tenant, earlier.RunAt = "gamma", at(5000)
+				e.fence(earlier)
+				f := eraseOf(10+x, ledger.Scope{Tenant: "gamma", Class: class})
+				got, _ := e.fence(f)
+				e.equal("wrap before", got.Wrap, uint32(1))
+				_, err := e.Drop(e.ctx, e.claimAt(20).Lease, dropOf(10))
+				e.must(err)
+				got, err = e.Erasure(e.ctx, "gamma", f.ID)
+				e.must(err)
+				e.equal("wrap", []any{got.Wrap, got.Dropped}, []any{uint32(3 + x), int64(0)})
+			}
+		}},
 		{"a repeat of what was dropped is refused as erased, once the closing ended", func(e *env) {
 			e.scene()
 			e.hold(1, refScope(1, 1))

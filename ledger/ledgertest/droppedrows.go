@@ -86,7 +86,7 @@ func droppedRowsSentences() []sentence {
 			e.tombstone(j)
 			for n, x := range map[int]int{0: 0, 1: 1, 3: 3, 4: 4, 11: 1} {
 				b := e.blob(x, n)
-				e.equal("tombstone", []any{b.State, b.Class, len(e.subjects(x, n))}, []any{ledger.BlobErased, "", 0})
+				e.equal("tombstone", []any{b.State, b.Class, b.Repeat, len(e.subjects(x, n))}, []any{ledger.BlobErased, "", repeatOf(n), 0})
 			}
 			e.finish(j)
 		}},

@@ -92,6 +92,9 @@ func (m *machine) erase(r *rapid.T) {
 	switch rapid.IntRange(0, 5).Draw(r, "way") {
 	case 0:
 		f.Approvals = rapid.IntRange(1, 2).Draw(r, "approvals")
+		if rapid.Bool().Draw(r, "grace") {
+			f.GraceUntil = m.now().Add(7 * second)
+		}
 	case 1:
 		f.GraceUntil = m.now().Add(5 * second)
 	case 2:

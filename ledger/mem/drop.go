@@ -42,6 +42,9 @@ func (l *Ledger) Drop(ctx context.Context, lease ledger.Lease, d ledger.Drop) (l
 	}
 	for _, at := range found {
 		e.found[at] = true
+		if x := l.executions[at.Tag]; x != nil {
+			e.Wrap = max(e.Wrap, l.wrapOf(ledger.Scope{Tenant: x.Tenant, Tag: at.Tag}))
+		}
 	}
 	return done, nil
 }
@@ -68,7 +71,6 @@ func (l *Ledger) drop(e *erasure, r *ledger.DueRow) {
 	e.Dropped++
 	if x := l.executions[r.Tag]; x != nil && x.Key != nil {
 		l.lostBlob[r.Tag] = true
-		e.Wrap = max(e.Wrap, x.Key.Version)
 	}
 }
 
