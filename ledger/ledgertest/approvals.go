@@ -102,6 +102,25 @@ func approvalSentences() []sentence {
 			_, again := e.fence(eraseOf(1, executionScope(1)))
 			e.equal("its first record", again, r)
 		}},
+		{"the refs of an erasure that has not fenced are those that its scope names, with a row or without", func(e *env) {
+			e.scene()
+			e.hold(1, executionScope(1))
+			e.asked(1, 1, refScope(1, 2, 1, 9))
+			graced := eraseOf(2, refScope(1, 2))
+			graced.GraceUntil = at(90)
+			e.fence(graced)
+			held, _ := e.fence(eraseOf(3, refScope(1, 1)))
+			e.equal("closing", held.Closing, true)
+			for id, want := range map[int][]blobd.Ref{1: sortedRefs(refOf(1), refOf(2), refOf(9)), 2: {refOf(2)}, 3: {refOf(1)}} {
+				refs, err := e.ErasedRefs(e.ctx, erasureID(id))
+				e.must(err)
+				e.equal(erasureID(id), refs, want)
+			}
+			e.asked(4, 1, executionScope(2))
+			refs, err := e.ErasedRefs(e.ctx, erasureID(4))
+			e.must(err)
+			e.equal("of an execution", len(refs), 0)
+		}},
 		{"the last approval closes what cannot be fenced", func(e *env) {
 			e.scene()
 			e.hold(1, executionScope(1))

@@ -74,6 +74,29 @@ func fenceClosedSentences() []sentence {
 			e.equal("plan", p, ledger.Plan{Executions: 2, Blobs: 2, Bytes: size(1) + size(2)})
 			e.finish(j)
 		}},
+		{"erasure and record tell the newest version of the keys of what was dropped before, too", func(e *env) {
+			e.tenant("gamma", 1)
+			for x := 1; x <= 2; x++ {
+				c := sceneCapture(x, x, "notes", 0, start)
+				c.Tenant, c.Key.Version = "gamma", uint32(3*x)
+				e.commit(c)
+			}
+			s := refScope(1, 1)
+			s.Tenant = "gamma"
+			e.hold(1, s)
+			f := offboard(1)
+			f.Scope.Tenant = "gamma"
+			e.fence(f)
+			j := e.claimAt(20)
+			e.pass(j, 10)
+			lift := liftOf(1, ledger.OrderHold)
+			lift.Tenant = "gamma"
+			_, _, err := e.LiftOrder(e.ctx, lift, entry(ledger.EntryOrder))
+			e.must(err)
+			got, r, err := e.FenceClosed(e.ctx, j.Lease, at(21), nil)
+			e.must(err)
+			e.equal("wrap", []uint32{got.Wrap, r.Wrap}, []uint32{6, 6})
+		}},
 		{"where something is protected it is held and changes nothing", func(e *env) {
 			for _, f := range fences() {
 				fresh := e.fresh()

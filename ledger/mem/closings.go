@@ -29,7 +29,7 @@ func (l *Ledger) proceed(e *erasure, s step) error {
 		if err := l.fence(e, s.at, false); err != nil {
 			return err
 		}
-		e.runAt, e.Wrap = s.runAt.UnixMicro(), max(e.Wrap, wrap)
+		e.runAt, e.Wrap, e.GraceUntil = s.runAt.UnixMicro(), max(e.Wrap, wrap), time.Time{}
 		l.append(s.fenced...)
 	} else {
 		l.closeScope(e, s)

@@ -86,10 +86,11 @@ func (l *Ledger) ListErasures(ctx context.Context, q ledger.ErasureQuery) ([]led
 }
 
 // erasedRefs are those of an erasure that its fence named, and those that it dropped
-// before.
+// before; of one that has not fenced, those that its scope names.
 const erasedRefs = `SELECT r.ref FROM erasures x LEFT JOIN LATERAL (
-		SELECT n.ref FROM erasure_refs n WHERE n.erasure = x.seq
-		UNION SELECT d.ref FROM erasure_rows d WHERE d.erasure = x.seq
+		SELECT n.ref FROM erasure_refs n WHERE n.erasure = x.seq AND NOT x.closing
+		UNION SELECT d.ref FROM erasure_rows d WHERE d.erasure = x.seq AND NOT x.closing
+		UNION SELECT substring(x.scope_refs FROM i * 32 + 1 FOR 32) FROM generate_series(0, length(x.scope_refs) / 32 - 1) i WHERE x.closing
 	) r ON x.of_refs WHERE x.id = $1 ORDER BY r.ref`
 
 // ErasedRefs implements ledger.Erasures.
