@@ -151,6 +151,19 @@ func approvalSentences() []sentence {
 				e.equal("claimed", e.claimAt(c.due).Erasure.ID, erasureID(i))
 			}
 		}},
+		{"what is closed by an approval has the key's version of when it was asked for, until it fences", func(e *env) {
+			e.asked(1, 1, executionScope(1))
+			c := capture(1, at(12), newBlob(1))
+			c.Key.Version = 4
+			e.commit(c)
+			d := decisionOf(1, ledger.ActApprove, "ann")
+			d.GraceUntil = at(60)
+			got, _ := e.decide(d)
+			e.equal("closed", []any{got.State, got.Wrap}, []any{ledger.ErasureGrace, uint32(0)})
+			got, r, err := e.FenceClosed(e.ctx, e.claimAt(60).Lease, at(61), nil)
+			e.must(err)
+			e.equal("fenced", []uint32{got.Wrap, r.Wrap}, []uint32{4, 4})
+		}},
 		{"another plan than the erasure's has drifted", func(e *env) {
 			e.scene()
 			e.asked(1, 1, executionScope(1))
