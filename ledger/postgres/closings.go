@@ -111,6 +111,9 @@ func approve(ctx context.Context, x *tx, d *ledger.Decision, sc *scope, alone bo
 	if err != nil {
 		return err
 	}
+	if to.closing {
+		to.wrap = 0 // that of when it was asked for stays
+	}
 	moveErasure(x, d.ID, to, nil)
 	x.readErasure(e, d.ID)
 	return nil
@@ -211,12 +214,15 @@ func fenceClosed(ctx context.Context, x *tx, l ledger.Lease, at time.Time, es []
 	sc = newScope(j.scope, j.ofRefs)
 	sc.holds, sc.floors = holds, floors
 	sc.read(x, true)
+	var dropped int64 // what it dropped before may have been under newer versions
+	x.scan(nil, []any{&dropped}, "SELECT wrap FROM erasures WHERE id = $1", l.ErasureID)
 	if err := x.flush(ctx); err != nil {
 		return err
 	}
 	if err := sc.count(); err != nil {
 		return err
 	}
+	sc.wrap = max(sc.wrap, dropped)
 	protected, err := sc.protected(ctx, x, at)
 	if err != nil {
 		return err

@@ -177,8 +177,8 @@ func tombstoneDropped(ctx context.Context, x *tx, j job, limit int) error {
 	}
 	tags, refs := positions(rows)
 	x.exec(`UPDATE blobs b SET state = 2, class = '', class_n = NULL, kind = '', content_type = '', size = 0, sealed_size = 0,
-		step_id = '', wrapped = NULL, audience = NULL, repeat = CASE WHEN e.state = 3 OR t.fenced_at IS NOT NULL THEN NULL ELSE b.repeat END
-		FROM unnest($1::bytea[], $2::bytea[]) g (tag, ref) LEFT JOIN executions e ON e.tag = g.tag LEFT JOIN tenants t ON t.id = e.tenant
+		step_id = '', wrapped = NULL, audience = NULL
+		FROM unnest($1::bytea[], $2::bytea[]) g (tag, ref)
 		WHERE b.execution_tag = g.tag AND b.ref = g.ref`, tags, refs)
 	x.exec(`DELETE FROM subjects s USING unnest($1::bytea[], $2::bytea[]) g (tag, ref)
 		WHERE s.execution_tag = g.tag AND s.ref = g.ref`, tags, refs)

@@ -3,6 +3,7 @@ package postgres
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"github.com/blobd/blobd"
 	"github.com/blobd/blobd/ledger"
@@ -136,8 +137,8 @@ func refence(ctx context.Context, x *tx, r ledger.Record) error {
 	} else {
 		sc.read(x, true)
 	}
-	known, closing := false, false
-	x.scan(&known, []any{&closing}, "SELECT closing FROM erasures WHERE id = $1", f.ID)
+	known, closing, grace := false, false, time.Time{}
+	x.scan(&known, []any{&closing, moment{&grace}}, "SELECT closing, grace_until FROM erasures WHERE id = $1", f.ID)
 	if err := x.flush(ctx); err != nil {
 		return err
 	}
@@ -156,7 +157,9 @@ func refence(ctx context.Context, x *tx, r ledger.Record) error {
 	case !known:
 		insertErasure(x, &f, ofRefs, sc.running(r.At), r.Seq)
 	case closing:
-		moveErasure(x, f.ID, sc.running(r.At), r.Seq)
+		to := sc.running(r.At)
+		to.grace = grace
+		moveErasure(x, f.ID, to, r.Seq)
 		liftOrder(x, ledger.Lift{ID: f.ID, At: r.At})
 	}
 	return x.flush(ctx)

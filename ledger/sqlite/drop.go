@@ -64,7 +64,10 @@ func drop(ctx context.Context, w *conn, known *facts, j job, s ledger.Scope, d l
 		done.Dropped = append(done.Dropped, r.DueRow)
 	}
 	err = w.insertMany(ctx, "INSERT INTO erasure_rows (erasure, execution_tag, ref, tombstoned) VALUES ", " ON CONFLICT DO NOTHING", listed)
-	if err != nil || len(done.Dropped) == 0 {
+	if err != nil {
+		return done, err
+	}
+	if err := raiseWrap(ctx, w, j, listed); err != nil || len(done.Dropped) == 0 {
 		return done, err
 	}
 	return done, settleDrop(ctx, w, j, d, lost, done.Dropped)
@@ -86,17 +89,29 @@ func dropRow(ctx context.Context, w *conn, r *metRow, lost map[blobd.ExecutionTa
 	return nil
 }
 
+// raiseWrap notes the newest KEK version under which a backup may hold what the
+// erasure dropped or found erased.
+func raiseWrap(ctx context.Context, w *conn, j job, listed [][]any) error {
+	seen := map[string]bool{}
+	for _, row := range listed {
+		tag := row[1].([]byte)
+		if seen[string(tag)] {
+			continue
+		}
+		seen[string(tag)] = true
+		_, err := w.exec(ctx, `UPDATE erasures SET wrap = max(wrap, ifnull((SELECT ifnull(x.key_version,
+			(SELECT max(e.wrap) FROM erasures e WHERE e.execution_tag = x.tag)) FROM executions x WHERE x.tag = ?), 0)) WHERE seq = ?`, tag, j.seq)
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // settleDrop moves the counts, the erasure's row and its evidence after rows.
 func settleDrop(ctx context.Context, w *conn, j job, d ledger.Drop, lost map[blobd.ExecutionTag]*executionLoss, rows []ledger.DueRow) error {
 	if err := takeOff(ctx, w, lost); err != nil {
 		return err
-	}
-	for tag := range lost {
-		_, err := w.exec(ctx, `UPDATE erasures SET wrap = max(wrap, ifnull((SELECT key_version FROM executions WHERE tag = ?), 0))
-			WHERE seq = ?`, tag[:], j.seq)
-		if err != nil {
-			return err
-		}
 	}
 	_, err := w.exec(ctx, "UPDATE erasures SET dropped = dropped + ? WHERE seq = ?", int64(len(rows)), j.seq)
 	if err != nil {

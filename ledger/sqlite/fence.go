@@ -276,6 +276,11 @@ func fenceNow(ctx context.Context, w *conn, sc *scope, seq int64, t turn) (rec l
 	case sc.ofRefs:
 		kind = ledger.RecordErase
 	}
+	// What it dropped before it fenced may have been under newer versions.
+	_, err = w.one(ctx, "SELECT wrap FROM erasures WHERE seq = ?", func(r *row) { sc.wrap = max(sc.wrap, uint32(r.int(0))) }, seq)
+	if err != nil {
+		return rec, err
+	}
 	rec, err = record(ctx, w, ledger.Record{
 		Kind: kind, At: t.at, Tenant: sc.Tenant, Tag: sc.Tag, Refs: sc.named, ErasureID: t.id, Wrap: sc.wrap,
 	})
