@@ -24,8 +24,8 @@ import (
 // thousand blobs of 8 KiB, beside as many rows that are not due. Its ns/op is of one
 // sweep from its claim to its end; compare the sizes: the time follows what is due.
 func BenchmarkSweep(b *testing.B) {
-	for _, stored := range []int{0, 100_000, 1_000_000} {
-		b.Run(fmt.Sprintf("1000 due of %d", max(stored, 1000)), func(b *testing.B) { benchSweep(b, 1000, stored) })
+	for _, c := range []struct{ due, stored int }{{1000, 0}, {1000, 100_000}, {1000, 1_000_000}, {10_000, 1_000_000}} {
+		b.Run(fmt.Sprintf("%d due of %d", c.due, max(c.stored, c.due)), func(b *testing.B) { benchSweep(b, c.due, c.stored) })
 	}
 }
 
