@@ -360,6 +360,8 @@ func content(ctx context.Context, place backends.Store, name string) (string, er
 	return string(b), nil
 }
 
+// copyJournal copies what is listed. What is gone when it is read was a mark or a
+// checkpoint that a running node has replaced: nothing else of a journal is deleted.
 func copyJournal(ctx context.Context, from, to backends.Store) error {
 	for after := ""; ; {
 		page, err := from.List(ctx, backends.JournalPrefix, after, listPage)
@@ -367,14 +369,17 @@ func copyJournal(ctx context.Context, from, to backends.Store) error {
 			return fmt.Errorf("journal: copy: %w", err)
 		}
 		for _, o := range page {
+			after = o.Name
 			body, err := from.Get(ctx, o.Name)
+			if errors.Is(err, blobd.ErrNotFound) {
+				continue
+			}
 			if err != nil {
 				return fmt.Errorf("journal: copy: %w", err)
 			}
 			if err := to.Put(ctx, o.Name, body); err != nil {
 				return fmt.Errorf("journal: copy: %w", err)
 			}
-			after = o.Name
 		}
 		if len(page) < listPage {
 			return nil

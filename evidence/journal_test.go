@@ -1,6 +1,7 @@
 package evidence_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"strings"
@@ -221,6 +222,40 @@ func TestJoinCopiesTheWholeJournalToANewPlace(t *testing.T) {
 	lost, err := evidence.NewJournal(newLedger(t), second).Compare(t.Context())
 	if err != nil || len(lost.Records) != 5 {
 		t.Errorf("the second place tells of %d records, %v, want 5", len(lost.Records), err)
+	}
+}
+
+// vanishing lists an object that is gone when it is read.
+type vanishing struct {
+	backends.Store
+	name string
+}
+
+func (v vanishing) Get(ctx context.Context, name string) ([]byte, error) {
+	if name == v.name {
+		return nil, blobd.ErrNotFound
+	}
+	return v.Store.Get(ctx, name)
+}
+
+// A running node replaces its mark between the listing and the read of a copy.
+func TestACopyLeavesOutWhatIsReplacedMeanwhile(t *testing.T) {
+	l, first, second := newLedger(t), backendmem.New(now), backendmem.New(now)
+	for i := range 3 {
+		if err := evidence.NewJournal(l, first).Publish(t.Context(), fence(t, l, fmt.Sprint(i))); err != nil {
+			t.Fatal(err)
+		}
+	}
+	all, err := first.List(t.Context(), backends.JournalPrefix, "", 10)
+	if err != nil || len(all) != 3 {
+		t.Fatal(all, err)
+	}
+	if err := evidence.NewJournal(l, vanishing{first, all[1].Name}, second).Join(t.Context(), "ours"); err != nil {
+		t.Fatal(err)
+	}
+	copied, err := second.List(t.Context(), backends.JournalPrefix, "", 10)
+	if err != nil || len(copied) != 2 || copied[0].Name != all[0].Name || copied[1].Name != all[2].Name {
+		t.Errorf("copied %+v, %v", copied, err)
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"maps"
+	"net/http"
 	"slices"
 	"strings"
 	"testing"
@@ -277,6 +278,12 @@ func TestServeOverABucket(t *testing.T) {
 				folder := t.TempDir()
 				r := start(t, testConfig(t, folder, settings))
 				status, answer := r.ask(t, "POST", putPath, strings.NewReader("a thought"))
+				for range 20 { // a busy machine may need more than the put's own deadline
+					if status != http.StatusServiceUnavailable {
+						break
+					}
+					status, answer = r.ask(t, "POST", putPath, strings.NewReader("a thought"))
+				}
 				if status/100 != 2 {
 					t.Errorf("put: %d %s", status, answer)
 				}
