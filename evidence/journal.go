@@ -360,8 +360,9 @@ func content(ctx context.Context, place backends.Store, name string) (string, er
 	return string(b), nil
 }
 
-// copyJournal copies what is listed. What is gone when it is read was a mark or a
-// checkpoint that a running node has replaced: nothing else of a journal is deleted.
+// copyJournal copies what is listed. What is gone when it is read, and is not listed
+// any more, was a mark or a checkpoint that a running node has replaced: nothing else
+// of a journal is deleted. What is still listed and cannot be read is an error.
 func copyJournal(ctx context.Context, from, to backends.Store) error {
 	for after := ""; ; {
 		page, err := from.List(ctx, backends.JournalPrefix, after, listPage)
@@ -372,7 +373,9 @@ func copyJournal(ctx context.Context, from, to backends.Store) error {
 			after = o.Name
 			body, err := from.Get(ctx, o.Name)
 			if errors.Is(err, blobd.ErrNotFound) {
-				continue
+				if err = stillListed(ctx, from, o.Name); err == nil {
+					continue
+				}
 			}
 			if err != nil {
 				return fmt.Errorf("journal: copy: %w", err)
@@ -385,6 +388,18 @@ func copyJournal(ctx context.Context, from, to backends.Store) error {
 			return nil
 		}
 	}
+}
+
+// stillListed is an error for an object that a place lists and does not give out.
+func stillListed(ctx context.Context, place backends.Store, name string) error {
+	page, err := place.List(ctx, name, "", 1)
+	if err != nil {
+		return err
+	}
+	if len(page) > 0 && page[0].Name == name {
+		return fmt.Errorf("%s is listed and not there: %w", name, blobd.ErrUnavailable)
+	}
+	return nil
 }
 
 // Places returns how many places there are, the object store included.

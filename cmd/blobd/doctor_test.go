@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"maps"
-	"net/http"
 	"slices"
 	"strings"
 	"testing"
@@ -275,15 +274,10 @@ func TestServeOverABucket(t *testing.T) {
 				server.Bucket(t, bucket, servers.Bucket{Versioned: true})
 				settings := inBucket(server, bucket)
 				settings["backend.driver"] = driver
+				settings["putMargin"] = "30s" // a put's deadline is a part of it, and a real server needs more than a test's 75 ms
 				folder := t.TempDir()
 				r := start(t, testConfig(t, folder, settings))
 				status, answer := r.ask(t, "POST", putPath, strings.NewReader("a thought"))
-				for range 20 { // a busy machine may need more than the put's own deadline
-					if status != http.StatusServiceUnavailable {
-						break
-					}
-					status, answer = r.ask(t, "POST", putPath, strings.NewReader("a thought"))
-				}
 				if status/100 != 2 {
 					t.Errorf("put: %d %s", status, answer)
 				}
