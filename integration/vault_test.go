@@ -140,7 +140,7 @@ func TestAnotherVaultServesNothing(t *testing.T) {
 	// And a new folder does not take over keys in use.
 	settings, _ = vaultSettings(t, v)
 	start(t, t.TempDir(), settings...).kill()
-	if code, out := offlineWith(t, settings, "serve", "--data-dir", t.TempDir(), "--listen", "127.0.0.1:0"); code == 0 || !strings.Contains(out, "the key service holds keys of") {
+	if code, out := offlineWith(t, settings, "serve", "--data-dir", t.TempDir(), "--listen", "127.0.0.1:0"); code == 0 || !strings.Contains(out, "the key service holds keys of 1 tenants") {
 		t.Errorf("a new ledger beside keys in use: exit %d, %s", code, out)
 	}
 }

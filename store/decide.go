@@ -7,6 +7,8 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/cenkalti/backoff/v5"
+
 	"github.com/blobd/blobd"
 	"github.com/blobd/blobd/evidence"
 	"github.com/blobd/blobd/ledger"
@@ -105,25 +107,20 @@ func (s *Store) end(ctx context.Context, tenant, id string, d ledger.Decision) (
 		}
 		step = evidence.ErasureStep{Step: evidence.StepDenied, Code: d.Code}
 	}
-	within, cancel := context.WithTimeout(ctx, passTime)
-	defer cancel()
-	for {
+	try := func() (ledger.Erasure, error) {
 		t, e, err := s.asked(ctx, tenant, id)
 		if err != nil {
-			return ledger.Erasure{}, err
+			return ledger.Erasure{}, backoff.Permanent(err)
 		}
 		d.At = micro(s.Now())
 		ended, err := s.decide(ctx, t, e, d, step.Progressed(e.Progress))
-		// It may have been claimed since it was read: then the next turn sees it.
-		if !errors.Is(err, blobd.ErrConflict) || e.State != ledger.ErasureDeferred && !Waiting(&e) {
-			return ended, err
+		// It may have been claimed since it was read: then the next try sees it.
+		if err != nil && !(errors.Is(err, blobd.ErrConflict) && (e.State == ledger.ErasureDeferred || Waiting(&e))) {
+			err = backoff.Permanent(err)
 		}
-		select {
-		case <-within.Done():
-			return ledger.Erasure{}, err
-		case <-time.After(passStep):
-		}
+		return ended, err
 	}
+	return backoff.Retry(ctx, try, backoff.WithBackOff(backoff.NewConstantBackOff(passStep)), backoff.WithMaxElapsedTime(passTime))
 }
 
 // What is deferred can be ended. While its worker looks whether it still must wait,

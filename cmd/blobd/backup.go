@@ -89,17 +89,22 @@ func tenantBackupOf(k store.KeyStatus) tenantBackup {
 }
 
 // compare looks into the backup.
-func (b backupCheckCmd) compare(a *app, c *core) (out backupOpens, err error) {
+func (b backupCheckCmd) compare(a *app, c *core) (backupOpens, error) {
 	if isPostgres(b.Ledger) {
-		old, err := postgres.Open(a.ctx, postgres.Options{URL: b.Ledger})
-		if err != nil {
-			return out, fmt.Errorf("backup: %w", err)
-		}
-		defer func() { err = errors.Join(err, old.Close()) }()
-		r, err := c.store.CompareBackup(a.ctx, old)
-		return backupOpens(r), err
+		return b.compareDatabase(a, c)
 	}
 	return b.compareFile(a, c)
+}
+
+// compareDatabase looks into a database into which a backup was restored.
+func (b backupCheckCmd) compareDatabase(a *app, c *core) (out backupOpens, err error) {
+	old, err := postgres.Open(a.ctx, postgres.Options{URL: b.Ledger})
+	if err != nil {
+		return out, fmt.Errorf("backup: %w", err)
+	}
+	defer func() { err = errors.Join(err, old.Close()) }()
+	r, err := c.store.CompareBackup(a.ctx, old)
+	return backupOpens(r), err
 }
 
 // isPostgres reports whether a ledger is named by the URL of a database.

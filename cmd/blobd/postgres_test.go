@@ -1,8 +1,12 @@
 package main
 
 import (
+	"bytes"
+	"encoding/json"
 	"fmt"
 	"io"
+	"net/http"
+	"strings"
 	"testing"
 
 	"github.com/jackc/pgx/v5"
@@ -69,5 +73,45 @@ func TestMigrateRefuses(t *testing.T) {
 	server.Stop()
 	if code := run(t.Context(), []string{"migrate", "status"}, environ, nil, io.Discard, io.Discard); code != exitUnsure {
 		t.Errorf("without a server: exit code %d", code)
+	}
+}
+
+// A PostgreSQL backup is restored into a database of its own, and looked into there.
+func TestBackupCheckOfADatabase(t *testing.T) {
+	server := servers.NewPostgres(t, servers.PostgresOptions{InMemory: true})
+	live := server.Database(t)
+	folder := t.TempDir()
+	settings := map[string]string{"ledger.dsn": server.URL(live)}
+	r := start(t, testConfig(t, folder, settings))
+	if status, answer := r.ask(t, "POST", putPath, strings.NewReader("a thought")); status != http.StatusCreated {
+		t.Fatalf("put: %d %s", status, answer)
+	}
+	r.end(t)
+	server.Exec(t, "postgres", "CREATE DATABASE restored TEMPLATE "+live)
+	r = start(t, testConfig(t, folder, settings))
+	erase := `{"scope":{"executionId":"x"},"reason":"asked for"}`
+	if status, answer := r.ask(t, "POST", "/v1/erasures", strings.NewReader(erase)); status != http.StatusAccepted {
+		t.Fatalf("erase: %d %s", status, answer)
+	}
+	r.end(t)
+	environ := []string{"BLOBD_LEDGER_DSN=" + server.URL(live)}
+	check := func(backup string) (code int, opens backupOpens) {
+		var out bytes.Buffer
+		code = run(t.Context(), []string{"backup", "check", "--data-dir", folder, "--ledger", backup, "--json"}, environ, nil, &out, io.Discard)
+		var verdict backupVerdict
+		if code == exitOK || code == exitPartly {
+			must(t, json.Unmarshal(out.Bytes(), &verdict))
+			opens = *verdict.Backup
+		}
+		return code, opens
+	}
+	if code, opens := check(server.URL("restored")); code != exitPartly || opens.ErasedExecutions != 1 {
+		t.Errorf("exit code %d, %+v: the backup opens what was erased", code, opens)
+	}
+	if code, opens := check(server.URL(live)); code != exitOK || opens.ErasedExecutions != 0 {
+		t.Errorf("exit code %d, %+v: the ledger itself opens nothing that was erased", code, opens)
+	}
+	if code, _ := check(server.URL("absent")); code == exitOK {
+		t.Error("a database that is not there passes")
 	}
 }
