@@ -13,6 +13,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 )
 
 const (
@@ -57,7 +58,9 @@ func (s *server) stream(method, path string, body io.Reader, size int, use func(
 	r.ContentLength = int64(size)
 	r.Header.Set("Authorization", "Bearer "+s.token)
 	r.Header.Set("Content-Type", "application/octet-stream")
-	answer, err := s.client.Do(r)
+	patient := *s.client
+	patient.Timeout = 2 * time.Minute // a hundred large bodies share the machine
+	answer, err := patient.Do(r)
 	if err != nil {
 		return err
 	}

@@ -98,7 +98,7 @@ func listen(t *testing.T, dir string, settings ...string) *server {
 	t.Helper()
 	s := &server{
 		t: t, dir: dir, stderr: new(buffer), exited: make(chan struct{}),
-		client: &http.Client{Timeout: 2 * time.Minute, Transport: &http.Transport{MaxIdleConnsPerHost: 128}},
+		client: &http.Client{Timeout: 30 * time.Second, Transport: &http.Transport{MaxIdleConnsPerHost: 128}},
 	}
 	s.cmd = exec.Command(program, "serve", "--data-dir", dir, "--listen", "127.0.0.1:0")
 	s.cmd.Env = environ(settings...)
