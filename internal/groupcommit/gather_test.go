@@ -73,3 +73,28 @@ func TestALeaderWaitsNoLongerThanTheWindow(t *testing.T) {
 		}
 	})
 }
+
+func TestALeaderWaitsForNobodyWhoLeftLongAgo(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var sizes []int
+		g := groupcommit.New(groupcommit.Limits{Gather: window}, nil, func(items []int) {
+			sizes = append(sizes, len(items))
+			time.Sleep(10 * time.Millisecond)
+		})
+		var wg sync.WaitGroup
+		for i := range 3 { // one goes alone, two share the next run
+			wg.Go(func() { _ = g.Do(t.Context(), i) })
+			synctest.Wait()
+		}
+		wg.Wait()
+		time.Sleep(window + 1)
+		begin := time.Now()
+		_ = g.Do(t.Context(), 3)
+		if took := time.Since(begin); took != 10*time.Millisecond {
+			t.Errorf("a caller long after a batch of two took %v, want the run alone: %v", took, 10*time.Millisecond)
+		}
+		if want := []int{1, 2, 1}; !slices.Equal(sizes, want) {
+			t.Errorf("batches of %v, want %v", sizes, want)
+		}
+	})
+}

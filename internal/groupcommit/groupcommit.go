@@ -26,9 +26,10 @@ var ErrPanicked = errors.New("group commit: the run panicked")
 type Limits struct {
 	Items  int
 	Weight int // sum over the items, in the unit of the group's weight function
-	// Gather is how long a leader waits for as many callers as the last batch had.
-	// Those who were just woken come again at once: without the wait each step
-	// takes the few who were quickest, and the rest pay for another.
+	// Gather is how long a leader waits for as many callers as the last batch had,
+	// if that one ended no longer ago than this. Those who were just woken come again
+	// at once: without the wait each step takes the few who were quickest, and the rest
+	// pay for another.
 	Gather time.Duration
 }
 
@@ -44,6 +45,7 @@ type Group[T any] struct {
 	leading bool          // guarded by mu; true while the queue is not empty
 	free    []T           // guarded by mu; the last batch's slice, for the next
 	last    int           // guarded by mu; how many were in the last batch
+	ended   time.Time     // guarded by mu; when it was over
 	want    int           // guarded by mu; the length that a gathering leader waits for; 0: nobody waits
 	full    chan struct{} // room for one: the queue has that length
 }
@@ -190,7 +192,7 @@ func (g *Group[T]) gather() {
 func (g *Group[T]) expectsMore() bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if g.limits.Gather <= 0 || len(g.queue) >= g.last {
+	if g.limits.Gather <= 0 || len(g.queue) >= g.last || time.Since(g.ended) > g.limits.Gather {
 		return false
 	}
 	g.want = g.last
@@ -228,6 +230,7 @@ func (g *Group[T]) finish(batch []*call[T], items []T, outcome state) {
 	}
 	clear(items)
 	g.free = items
+	g.ended = time.Now()
 	g.handOver() // first, so that the disk does not wait for the woken
 	for _, c := range batch {
 		c.signal()
