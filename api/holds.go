@@ -2,7 +2,6 @@ package api
 
 import (
 	"context"
-	"net/http"
 	"time"
 
 	"github.com/blobd/blobd/api/wire"
@@ -33,49 +32,16 @@ func (a *API) placeHold(c *call) error {
 			return err
 		}
 		place := func(ctx context.Context) (ledger.Order, error) { return a.Store.PlaceHold(ctx, r) }
-		return a.placeOrder(c, body, place, func(ctx context.Context, o ledger.Order) (any, error) {
-			return a.holdOf(ctx, o, countOne)
-		})
+		return holds().place(a, c, body, place)
 	})
 }
 
-// hold answers GET /v1/holds/{id}.
-func (a *API) hold(c *call) error {
-	o, err := a.order(c, ledger.OrderHold)
-	if err != nil {
-		return err
+func holds() orderKind[wire.Hold] {
+	return orderKind[wire.Hold]{
+		kind: ledger.OrderHold, states: []string{stateOpen, stateReleased}, view: holdOf,
+		state: func(_ *API, o *ledger.Order) string { return holdState(o) },
+		page:  func(items []wire.Hold, next *string) any { return wire.Holds{Items: items, Next: next} },
 	}
-	return a.replyHold(c, o)
-}
-
-func (a *API) replyHold(c *call, o ledger.Order) error {
-	out, err := a.holdOf(c.r.Context(), o, countOne)
-	if err != nil {
-		return err
-	}
-	return c.reply(http.StatusOK, out)
-}
-
-// releaseHold answers DELETE /v1/holds/{id}.
-func (a *API) releaseHold(c *call) error {
-	return a.liftOrder(c, ledger.OrderHold, func(o ledger.Order) error { return a.replyHold(c, o) })
-}
-
-// listHolds answers GET /v1/holds.
-func (a *API) listHolds(c *call) error {
-	rows, next, err := a.listOrders(c, ledger.OrderHold, []string{stateOpen, stateReleased}, holdState)
-	if err != nil {
-		return err
-	}
-	out := &wire.Holds{Items: make([]wire.Hold, len(rows)), Next: next}
-	for i, o := range rows {
-		h, err := a.holdOf(c.r.Context(), o, countOf(len(rows)))
-		if err != nil {
-			return err
-		}
-		out.Items[i] = *h
-	}
-	return c.reply(http.StatusOK, out)
 }
 
 func holdState(o *ledger.Order) string {
@@ -86,14 +52,14 @@ func holdState(o *ledger.Order) string {
 }
 
 // holdOf is a hold in the contract's words, with what it holds.
-func (a *API) holdOf(ctx context.Context, o ledger.Order, atMost int64) (*wire.Hold, error) {
-	held, err := a.held(ctx, &o, atMost)
+func holdOf(ctx context.Context, a *API, o *ledger.Order, atMost int64) (wire.Hold, error) {
+	held, err := a.held(ctx, o, atMost)
 	if err != nil {
-		return nil, err
+		return wire.Hold{}, err
 	}
-	return &wire.Hold{
-		ID: o.ID, State: holdState(&o), Scope: covered(&o.Scope), Matter: o.Matter, Reason: o.Reason, Owner: o.Owner,
-		ReviewAt: timeOrNull(o.ReviewAt), ReviewOverdue: reviewOverdue(&o, a.Now()), PlacedAt: o.PlacedAt.UTC(), PlacedBy: o.PlacedBy,
+	return wire.Hold{
+		ID: o.ID, State: holdState(o), Scope: covered(&o.Scope), Matter: o.Matter, Reason: o.Reason, Owner: o.Owner,
+		ReviewAt: timeOrNull(o.ReviewAt), ReviewOverdue: reviewOverdue(o, a.Now()), PlacedAt: o.PlacedAt.UTC(), PlacedBy: o.PlacedBy,
 		ReleasedAt: timeOrNull(o.LiftedAt), ReleasedBy: textOrNull(o.LiftedBy), ReleaseReason: textOrNull(o.LiftReason),
 		Held: held,
 	}, nil

@@ -3,6 +3,7 @@ package api
 import (
 	"context"
 	"net/http"
+	"slices"
 	"time"
 
 	"github.com/blobd/blobd"
@@ -18,13 +19,13 @@ const (
 	pathSuppressions = "/v1/suppressions"
 )
 
-// orderPaths are the paths of one kind of order.
+// orderWords are the routes of one kind of order.
 type orderWords struct {
 	path, one, place, lift string
 	placing, reading       roleSet
 	request, answer, page  any
-	placed, shown, ended   func(*API, *call) error
-	listed                 func(*API, *call) error
+	placed                 func(*API, *call) error
+	shown, listed, ended   func(*API, *call) error
 	states                 string
 }
 
@@ -36,7 +37,7 @@ func orderRoutes() []route {
 			lift:    "release a hold; what it deferred goes on",
 			placing: holdsRole, reading: holdsRole | dpoRole,
 			request: wire.HoldRequest{}, answer: wire.Hold{}, page: wire.Holds{},
-			placed: (*API).placeHold, shown: (*API).hold, listed: (*API).listHolds, ended: (*API).releaseHold,
+			placed: (*API).placeHold, shown: holds().show, listed: holds().list, ended: holds().lift,
 			states: "open (default), released or all",
 		},
 		{
@@ -44,7 +45,7 @@ func orderRoutes() []route {
 			lift:    "lift a restriction",
 			placing: dpoRole, reading: dpoRole,
 			request: wire.RestrictionRequest{}, answer: wire.Restriction{}, page: wire.Restrictions{},
-			placed: (*API).placeRestriction, shown: (*API).restriction, listed: (*API).listRestrictions, ended: (*API).liftRestriction,
+			placed: (*API).placeRestriction, shown: restrictions().show, listed: restrictions().list, ended: restrictions().lift,
 			states: "open (default), lifted or all",
 		},
 		{
@@ -52,7 +53,7 @@ func orderRoutes() []route {
 			lift:    "lift a suppression",
 			placing: dpoRole, reading: dpoRole,
 			request: wire.SuppressionRequest{}, answer: wire.Suppression{}, page: wire.Suppressions{},
-			placed: (*API).placeSuppression, shown: (*API).suppression, listed: (*API).listSuppressions, ended: (*API).liftSuppression,
+			placed: (*API).placeSuppression, shown: suppressions().show, listed: suppressions().list, ended: suppressions().lift,
 			states: "open (default), expired, lifted or all",
 		},
 	} {
@@ -110,21 +111,102 @@ func (c *call) inFuture(name string, t *time.Time) (time.Time, error) {
 	return t.UTC(), nil
 }
 
-// placeOrder places an order, once under an Idempotency-Key, and answers with it.
-func (a *API) placeOrder(c *call, body []byte, place func(ctx context.Context) (ledger.Order, error),
-	view func(ctx context.Context, o ledger.Order) (any, error),
-) error {
+// orderKind is what one kind of order has of its own: W is how it is told.
+type orderKind[W any] struct {
+	kind   ledger.OrderKind
+	states []string // that one may have; the first is a listing's default
+	state  func(a *API, o *ledger.Order) string
+	// view tells an order. It counts at most so many of the blobs under it.
+	view func(ctx context.Context, a *API, o *ledger.Order, atMost int64) (W, error)
+	page func(items []W, next *string) any
+}
+
+// place places an order, once under an Idempotency-Key, and answers with it.
+func (k orderKind[W]) place(a *API, c *call, body []byte, place func(ctx context.Context) (ledger.Order, error)) error {
 	return a.once(c, body, func(ctx context.Context) (outcome, error) {
 		o, err := place(ctx)
 		if err != nil {
 			return outcome{}, err
 		}
-		v, err := view(ctx, o)
+		v, err := k.view(ctx, a, &o, countOne)
 		if err != nil {
 			return outcome{}, err
 		}
 		return outcomeOf(http.StatusCreated, c.rt.path+"/"+o.ID, v)
 	})
+}
+
+// show answers with the order that the path names.
+func (k orderKind[W]) show(a *API, c *call) error {
+	o, err := a.order(c, k.kind)
+	if err != nil {
+		return err
+	}
+	return k.reply(a, c, &o)
+}
+
+func (k orderKind[W]) reply(a *API, c *call, o *ledger.Order) error {
+	v, err := k.view(c.r.Context(), a, o, countOne)
+	if err != nil {
+		return err
+	}
+	return c.reply(http.StatusOK, v)
+}
+
+// lift ends the order that the path names, and answers with it.
+func (k orderKind[W]) lift(a *API, c *call) error {
+	id, err := c.pathID()
+	if err != nil {
+		return err
+	}
+	var q wire.LiftRequest
+	return a.withJSON(c, &q, func([]byte) error {
+		if err := bounded("reason", q.Reason); err != nil {
+			return err
+		}
+		o, err := a.Store.LiftOrder(c.r.Context(), c.who.tenant, k.kind, id, c.who.token, q.Reason)
+		if err != nil {
+			return err
+		}
+		return k.reply(a, c, &o)
+	})
+}
+
+// list answers with one page of the orders in the state that is asked for.
+func (k orderKind[W]) list(a *API, c *call) error {
+	rows, next, err := k.rows(a, c)
+	if err != nil {
+		return err
+	}
+	items := make([]W, len(rows))
+	for i := range rows {
+		if items[i], err = k.view(c.r.Context(), a, &rows[i], countOf(len(rows))); err != nil {
+			return err
+		}
+	}
+	return c.reply(http.StatusOK, k.page(items, next))
+}
+
+func (k orderKind[W]) rows(a *API, c *call) ([]ledger.Order, *string, error) {
+	p, err := c.paging()
+	if err != nil {
+		return nil, nil, err
+	}
+	state, err := c.wordParam("state", append(slices.Clone(k.states), stateAll)...)
+	if err != nil {
+		return nil, nil, err
+	}
+	q := ledger.OrderQuery{Tenant: c.who.tenant, Kind: k.kind, Open: state == stateOpen}
+	if p.after != "" {
+		if q.Before.PlacedAt, q.Before.ID, err = readTimedKey(p.after); err != nil {
+			return nil, nil, err
+		}
+	}
+	if err := a.Store.Serving(); err != nil {
+		return nil, nil, err
+	}
+	pass := func(o *ledger.Order) bool { return state == stateAll || k.state(a, o) == state }
+	return lookThrough(p.limit, a.readOrders(c.r.Context(), q), pass, orderKey)
 }
 
 // order reads the order of a kind that the path names.
@@ -141,49 +223,6 @@ func (a *API) order(c *call, kind ledger.OrderKind) (ledger.Order, error) {
 		err = blobd.ErrNotFound
 	}
 	return o, err
-}
-
-// liftOrder lifts the order of a kind that the path names, and hands it to answer.
-func (a *API) liftOrder(c *call, kind ledger.OrderKind, answer func(ledger.Order) error) error {
-	id, err := c.pathID()
-	if err != nil {
-		return err
-	}
-	var q wire.LiftRequest
-	return a.withJSON(c, &q, func([]byte) error {
-		if err := bounded("reason", q.Reason); err != nil {
-			return err
-		}
-		o, err := a.Store.LiftOrder(c.r.Context(), c.who.tenant, kind, id, c.who.token, q.Reason)
-		if err != nil {
-			return err
-		}
-		return answer(o)
-	})
-}
-
-// listOrders makes one page of the orders of a kind in the state that is asked
-// for. stateOf tells the state of one; the first of states is the default.
-func (a *API) listOrders(c *call, kind ledger.OrderKind, states []string, stateOf func(*ledger.Order) string) ([]ledger.Order, *string, error) {
-	p, err := c.paging()
-	if err != nil {
-		return nil, nil, err
-	}
-	state, err := c.wordParam("state", append(states, stateAll)...)
-	if err != nil {
-		return nil, nil, err
-	}
-	q := ledger.OrderQuery{Tenant: c.who.tenant, Kind: kind, Open: state == stateOpen}
-	if p.after != "" {
-		if q.Before.PlacedAt, q.Before.ID, err = readTimedKey(p.after); err != nil {
-			return nil, nil, err
-		}
-	}
-	if err := a.Store.Serving(); err != nil {
-		return nil, nil, err
-	}
-	pass := func(o *ledger.Order) bool { return state == stateAll || stateOf(o) == state }
-	return lookThrough(p.limit, a.readOrders(c.r.Context(), q), pass, orderKey)
 }
 
 func orderKey(o ledger.Order) string { return timedKey(o.PlacedAt, o.ID) }

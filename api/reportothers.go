@@ -106,11 +106,11 @@ func (a *API) reportHolds(c *call) error {
 			if late || !o.Open() && o.LiftedAt.Before(from) {
 				return true, nil
 			}
-			line, err := inPageTime(ctx, func(ctx context.Context) (*wire.Hold, error) { return a.holdOf(ctx, *o, countEach) })
+			line, err := inPageTime(ctx, func(ctx context.Context) (wire.Hold, error) { return holdOf(ctx, a, o, countEach) })
 			if err != nil {
 				return false, err
 			}
-			return true, yield(line)
+			return true, yield(&line)
 		})
 	}
 	return sendReport(c, c.reportHead("holds", from, to), report[wire.Hold]{name: "holds", columns: holdColumns(), lines: each})

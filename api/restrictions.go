@@ -2,7 +2,6 @@ package api
 
 import (
 	"context"
-	"net/http"
 	"slices"
 
 	"github.com/blobd/blobd/api/wire"
@@ -34,9 +33,7 @@ func (a *API) placeRestriction(c *call) error {
 			return err
 		}
 		place := func(ctx context.Context) (ledger.Order, error) { return a.Store.Restrict(ctx, r) }
-		return a.placeOrder(c, body, place, func(ctx context.Context, o ledger.Order) (any, error) {
-			return a.restrictionOf(ctx, o, countOne)
-		})
+		return restrictions().place(a, c, body, place)
 	})
 }
 
@@ -56,43 +53,12 @@ func readPurposes(purposes []string) (out []string, err error) {
 	return out, nil
 }
 
-// restriction answers GET /v1/restrictions/{id}.
-func (a *API) restriction(c *call) error {
-	o, err := a.order(c, ledger.OrderRestriction)
-	if err != nil {
-		return err
+func restrictions() orderKind[wire.Restriction] {
+	return orderKind[wire.Restriction]{
+		kind: ledger.OrderRestriction, states: []string{stateOpen, stateLifted}, view: restrictionOf,
+		state: func(_ *API, o *ledger.Order) string { return restrictionState(o) },
+		page:  func(items []wire.Restriction, next *string) any { return wire.Restrictions{Items: items, Next: next} },
 	}
-	return a.replyRestriction(c, o)
-}
-
-func (a *API) replyRestriction(c *call, o ledger.Order) error {
-	out, err := a.restrictionOf(c.r.Context(), o, countOne)
-	if err != nil {
-		return err
-	}
-	return c.reply(http.StatusOK, out)
-}
-
-// liftRestriction answers DELETE /v1/restrictions/{id}.
-func (a *API) liftRestriction(c *call) error {
-	return a.liftOrder(c, ledger.OrderRestriction, func(o ledger.Order) error { return a.replyRestriction(c, o) })
-}
-
-// listRestrictions answers GET /v1/restrictions.
-func (a *API) listRestrictions(c *call) error {
-	rows, next, err := a.listOrders(c, ledger.OrderRestriction, []string{stateOpen, stateLifted}, restrictionState)
-	if err != nil {
-		return err
-	}
-	out := &wire.Restrictions{Items: make([]wire.Restriction, len(rows)), Next: next}
-	for i, o := range rows {
-		r, err := a.restrictionOf(c.r.Context(), o, countOf(len(rows)))
-		if err != nil {
-			return err
-		}
-		out.Items[i] = *r
-	}
-	return c.reply(http.StatusOK, out)
 }
 
 func restrictionState(o *ledger.Order) string {
@@ -102,13 +68,13 @@ func restrictionState(o *ledger.Order) string {
 	return stateLifted
 }
 
-func (a *API) restrictionOf(ctx context.Context, o ledger.Order, atMost int64) (*wire.Restriction, error) {
-	covers, err := a.held(ctx, &o, atMost)
+func restrictionOf(ctx context.Context, a *API, o *ledger.Order, atMost int64) (wire.Restriction, error) {
+	covers, err := a.held(ctx, o, atMost)
 	if err != nil {
-		return nil, err
+		return wire.Restriction{}, err
 	}
-	out := &wire.Restriction{
-		ID: o.ID, State: restrictionState(&o), Scope: covered(&o.Scope), Reason: o.Reason, Purposes: o.Purposes,
+	out := wire.Restriction{
+		ID: o.ID, State: restrictionState(o), Scope: covered(&o.Scope), Reason: o.Reason, Purposes: o.Purposes,
 		PlacedAt: o.PlacedAt.UTC(), PlacedBy: o.PlacedBy, LiftedAt: timeOrNull(o.LiftedAt), LiftedBy: textOrNull(o.LiftedBy),
 		LiftReason: textOrNull(o.LiftReason), Covers: covers,
 	}

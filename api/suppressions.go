@@ -2,7 +2,6 @@ package api
 
 import (
 	"context"
-	"net/http"
 
 	"github.com/blobd/blobd/api/wire"
 	"github.com/blobd/blobd/ledger"
@@ -37,9 +36,7 @@ func (a *API) placeSuppression(c *call) error {
 			return err
 		}
 		place := func(ctx context.Context) (ledger.Order, error) { return a.Store.Suppress(ctx, r) }
-		return a.placeOrder(c, body, place, func(_ context.Context, o ledger.Order) (any, error) {
-			return a.suppressionOf(o), nil
-		})
+		return suppressions().place(a, c, body, place)
 	})
 }
 
@@ -54,33 +51,12 @@ func suppressedScope(q *wire.SuppressionRequest) (*wire.Scope, error) {
 	return &wire.Scope{Subjects: q.Subjects}, nil
 }
 
-// suppression answers GET /v1/suppressions/{id}.
-func (a *API) suppression(c *call) error {
-	o, err := a.order(c, ledger.OrderSuppression)
-	if err != nil {
-		return err
+func suppressions() orderKind[wire.Suppression] {
+	return orderKind[wire.Suppression]{
+		kind: ledger.OrderSuppression, states: []string{stateOpen, stateExpired, stateLifted}, view: suppressionOf,
+		state: (*API).suppressionState,
+		page:  func(items []wire.Suppression, next *string) any { return wire.Suppressions{Items: items, Next: next} },
 	}
-	return c.reply(http.StatusOK, a.suppressionOf(o))
-}
-
-// liftSuppression answers DELETE /v1/suppressions/{id}.
-func (a *API) liftSuppression(c *call) error {
-	return a.liftOrder(c, ledger.OrderSuppression, func(o ledger.Order) error {
-		return c.reply(http.StatusOK, a.suppressionOf(o))
-	})
-}
-
-// listSuppressions answers GET /v1/suppressions.
-func (a *API) listSuppressions(c *call) error {
-	rows, next, err := a.listOrders(c, ledger.OrderSuppression, []string{stateOpen, stateExpired, stateLifted}, a.suppressionState)
-	if err != nil {
-		return err
-	}
-	out := &wire.Suppressions{Items: make([]wire.Suppression, len(rows)), Next: next}
-	for i, o := range rows {
-		out.Items[i] = *a.suppressionOf(o)
-	}
-	return c.reply(http.StatusOK, out)
 }
 
 func (a *API) suppressionState(o *ledger.Order) string {
@@ -93,10 +69,11 @@ func (a *API) suppressionState(o *ledger.Order) string {
 	return stateOpen
 }
 
-func (a *API) suppressionOf(o ledger.Order) *wire.Suppression {
-	return &wire.Suppression{
-		ID: o.ID, State: a.suppressionState(&o), Scope: covered(&o.Scope), Reason: o.Reason, ErasureID: textOrNull(o.ErasureID),
+// suppressionOf counts nothing: a suppression covers what was never kept.
+func suppressionOf(_ context.Context, a *API, o *ledger.Order, _ int64) (wire.Suppression, error) {
+	return wire.Suppression{
+		ID: o.ID, State: a.suppressionState(o), Scope: covered(&o.Scope), Reason: o.Reason, ErasureID: textOrNull(o.ErasureID),
 		ExpiresAt: timeOrNull(o.ExpiresAt), PlacedAt: o.PlacedAt.UTC(), PlacedBy: o.PlacedBy, LiftedAt: timeOrNull(o.LiftedAt),
 		LiftedBy: textOrNull(o.LiftedBy), LiftReason: textOrNull(o.LiftReason),
-	}
+	}, nil
 }
