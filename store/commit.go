@@ -4,12 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"time"
-
-	"golang.org/x/sync/errgroup"
 
 	"github.com/blobd/blobd"
-	"github.com/blobd/blobd/backends"
 	"github.com/blobd/blobd/keys"
 	"github.com/blobd/blobd/ledger"
 	"github.com/blobd/blobd/seal"
@@ -18,9 +14,6 @@ import (
 // maxRounds bounds how often a put starts again because another changed the
 // state between its read and its commit.
 const maxRounds = 8
-
-// parallelPuts bounds the object writes of one capture.
-const parallelPuts = 8
 
 // errAgain asks for another round.
 var errAgain = errors.New("the state moved between read and commit")
@@ -86,18 +79,6 @@ func (s *Store) round(ctx context.Context, d *draft) error {
 	s.stats.committed(fresh)
 	_ = s.eraseOwn(ctx, s.unused(d))
 	return nil
-}
-
-// unused are the objects that the draft stored and no row names: another put of
-// the same text won, or the text was erased meanwhile.
-func (s *Store) unused(d *draft) []string {
-	var names []string
-	for _, t := range d.texts {
-		if t.sealed != nil && (t.row == nil || t.row.Ref != t.sealed.ref) {
-			names = append(names, s.blobName(d.tenant, d.tag, t.sealed.ref))
-		}
-	}
-	return names
 }
 
 // read is the one ledger read of a put of a known execution: its state, its
@@ -228,114 +209,6 @@ func stronger(a, b ledger.CloseReason) ledger.CloseReason {
 	return a
 }
 
-// storeObjects makes every text of the draft durable in the store: new ones are
-// sealed under a new key, known ones are checked and restored if need be.
-func (s *Store) storeObjects(ctx context.Context, d *draft, x execution) error {
-	if len(d.texts) == 1 { // the put: no goroutine
-		return s.storeObject(ctx, d, x, d.texts[0])
-	}
-	g, ctx := errgroup.WithContext(ctx)
-	g.SetLimit(parallelPuts)
-	for _, t := range d.texts {
-		g.Go(func() error { return s.storeObject(ctx, d, x, t) })
-	}
-	return g.Wait()
-}
-
-func (s *Store) storeObject(ctx context.Context, d *draft, x execution, t *text) error {
-	switch {
-	case t.erased:
-		return nil
-	case t.row != nil:
-		return s.restore(ctx, d, x, t)
-	case t.sealed != nil: // by an earlier round
-		return nil
-	}
-	key, err := blobd.NewKey(s.Random)
-	if err != nil {
-		return err
-	}
-	sealed, err := seal.Seal(key, d.metadata(t), t.Text.Bytes())
-	if err != nil {
-		return err
-	}
-	ref := blobd.RefOf(sealed)
-	name := s.blobName(d.tenant, d.tag, ref)
-	if err := s.Objects.Put(ctx, name, sealed); err != nil {
-		key.Wipe()
-		return fmt.Errorf("store the object: %w", err)
-	}
-	t.sealed = &sealedText{key, ref, int64(len(sealed))}
-	s.cache.add(name, sealed)
-	return nil
-}
-
-func (d *draft) metadata(t *text) seal.Metadata {
-	return seal.Metadata{
-		Tenant: d.tenant.ID, ExecutionID: d.attempt.ExecutionID, Class: t.Class, Kind: t.Kind,
-		ContentType: t.ContentType, Digest: t.digest, Size: int64(t.Text.Len()),
-	}
-}
-
-// restore puts back the object of a live row if the store lost or damaged it:
-// sealing is a function of key and input, so the bytes come out the same. One at
-// a time restores an object: a late one must not remove what another put back
-// and acknowledged.
-func (s *Store) restore(ctx context.Context, d *draft, x execution, t *text) error {
-	name := s.blobName(d.tenant, d.tag, t.row.Ref)
-	defer s.restoring.lock(name)()
-	stored, err := s.Objects.Get(ctx, name)
-	switch {
-	case err == nil && blobd.RefOf(stored) == t.row.Ref:
-		return nil
-	case err != nil && !errors.Is(err, blobd.ErrCorrupt) && !errors.Is(err, blobd.ErrNotFound):
-		return fmt.Errorf("look for the object: %w", err)
-	}
-	sealed, err := d.sealAgain(x, t)
-	if err != nil {
-		return aboutRef(t.row.Ref, err)
-	}
-	s.cache.remove(name)
-	if err := s.replace(ctx, name, sealed); err != nil {
-		return fmt.Errorf("restore the object: %w", err)
-	}
-	s.Log.Warn("object restored by a repeated put", "ref", t.row.Ref.String())
-	return nil
-}
-
-// replace puts an object where none or a damaged one lies. A store that does not
-// put right bytes over damaged ones has these removed first.
-func (s *Store) replace(ctx context.Context, name string, sealed []byte) error {
-	err := s.Objects.Put(ctx, name, sealed)
-	if !errors.Is(err, blobd.ErrCorrupt) {
-		return err
-	}
-	if _, err := s.Objects.Erase(ctx, backends.Scope{Names: []string{name}}); err != nil {
-		return err
-	}
-	return s.Objects.Put(ctx, name, sealed)
-}
-
-// sealAgain makes the sealed bytes of a row from its text.
-func (d *draft) sealAgain(x execution, t *text) ([]byte, error) {
-	if t.row.WrappedKey == nil {
-		return nil, blobd.ErrKeyMissing
-	}
-	key, err := seal.UnwrapKey(x.Execution, t.row.Ref, t.row.WrappedKey)
-	if err != nil {
-		return nil, err
-	}
-	defer key.Wipe()
-	sealed, err := seal.Seal(key, d.metadata(t), t.Text.Bytes())
-	if err != nil {
-		return nil, err
-	}
-	if blobd.RefOf(sealed) != t.row.Ref {
-		return nil, blobd.ErrCorrupt
-	}
-	return sealed, nil
-}
-
 // capture is the transaction's input, and the texts that it would insert.
 func (s *Store) capture(d *draft, x execution) (ledger.Capture, []*text, error) {
 	at := s.Now().UTC()
@@ -389,100 +262,4 @@ func (p part) record(position map[*text]int) ledger.Part {
 		r.Blob = position[p.text]
 	}
 	return r
-}
-
-// failed decides what a refused or unanswered commit means.
-func (s *Store) failed(ctx context.Context, d *draft, x execution, err error) error {
-	var other *ledger.KeyConflict
-	switch {
-	case errors.As(err, &other):
-		return errAgain // the next round wraps under the winner's key
-	case errors.Is(err, blobd.ErrConflict):
-		// Our ref was collected, a row that we relied on moved, or our wrap is
-		// older than the tenant's minimum: nothing of this round holds.
-		if err := s.discard(ctx, d); err != nil {
-			return err
-		}
-		return errAgain
-	case errors.Is(err, blobd.ErrBlobErased) && d.omitErased:
-		return errAgain
-	case definite(err):
-		return s.undo(ctx, d, err)
-	}
-	return s.readBack(d, err)
-}
-
-// readBack turns an unanswered commit into an acknowledgement if the ledger has
-// the rows. Otherwise nobody knows: nothing is deleted, for it may still land.
-func (s *Store) readBack(d *draft, cause error) error {
-	unsure := fmt.Errorf("commit: %w: %w", blobd.ErrUnavailable, cause)
-	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
-	defer cancel()
-	var refs []blobd.Ref
-	var texts []*text
-	for _, t := range d.texts {
-		if t.sealed != nil && t.row == nil && !t.erased {
-			refs, texts = append(refs, t.sealed.ref), append(texts, t)
-		}
-	}
-	if len(refs) == 0 {
-		return unsure
-	}
-	view, err := s.Ledger.Lookup(ctx, d.tag, refs)
-	if err != nil {
-		return unsure
-	}
-	for i, b := range view.Blobs {
-		if b == nil || b.State != ledger.BlobLive {
-			return unsure
-		}
-		texts[i].row, texts[i].fresh = b, true
-	}
-	return nil
-}
-
-// undo deletes the draft's own objects after a definite refusal and returns the
-// refusal. What it cannot delete is unreadable (its key was never stored) and
-// left to the collector.
-func (s *Store) undo(ctx context.Context, d *draft, refusal error) error {
-	if !definite(refusal) {
-		return refusal
-	}
-	_ = s.discard(ctx, d)
-	return refusal
-}
-
-// discard forgets and deletes what the draft sealed.
-func (s *Store) discard(ctx context.Context, d *draft) error {
-	var names []string
-	for _, t := range d.texts {
-		if t.sealed == nil {
-			continue
-		}
-		names = append(names, s.blobName(d.tenant, d.tag, t.sealed.ref))
-		t.sealed.key.Wipe()
-		t.sealed = nil
-	}
-	return s.eraseOwn(ctx, names)
-}
-
-// ownTime bounds how long an answer waits for the deletion of own objects: what
-// is left then is unreadable, and the collector's.
-const ownTime = 2 * time.Second
-
-// eraseOwn deletes objects that no row names or ever will.
-func (s *Store) eraseOwn(ctx context.Context, names []string) error {
-	if len(names) == 0 {
-		return nil
-	}
-	for _, n := range names {
-		s.cache.remove(n)
-	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), ownTime)
-	defer cancel()
-	if _, err := s.Objects.Erase(ctx, backends.Scope{Names: names}); err != nil {
-		s.Log.Warn("own objects left to the collector", "objects", len(names), "error", err)
-		return fmt.Errorf("delete own objects: %w", err)
-	}
-	return nil
 }
