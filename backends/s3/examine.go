@@ -181,6 +181,9 @@ func (e exam) list(ctx context.Context) backends.Finding {
 	if _, _, err := e.listPage(ctx, "", "", 1); err != nil {
 		return fail(check, "cannot list: %s", why(err))
 	}
+	if err := e.visible(ctx, []unit{{prefix: e.root}}); err != nil {
+		return broken(check, "objects below the prefix may be hidden", err)
+	}
 	return pass(check, "objects are listed")
 }
 

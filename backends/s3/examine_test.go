@@ -103,3 +103,19 @@ func rules(status string) string {
 	return `<ReplicationConfiguration><Role>r</Role><Rule><ID>copy</ID><Status>` + status + `</Status><Prefix></Prefix>` +
 		`<Destination><Bucket>arn:aws:s3:::other</Bucket></Destination></Rule></ReplicationConfiguration>`
 }
+
+// TestAnExaminationSeesThatAnObjectHidesThePrefix: what lies below it is then in no
+// listing of MinIO's.
+func TestAnExaminationSeesThatAnObjectHidesThePrefix(t *testing.T) {
+	both(t, func(t *testing.T, server *servers.S3) {
+		server.Bucket(t, "bucket", servers.Bucket{})
+		s := open(t, options(server, "bucket", "a/deployment"))
+		if f := examined(t, s, "list"); f.Status != backends.Pass {
+			t.Fatalf("before: %+v", f)
+		}
+		putRaw(t, server, "bucket", "a", "somebody's")
+		if f := examined(t, s, "list"); f.Status != backends.Fail || !strings.Contains(f.Detail, "hidden") {
+			t.Errorf("%+v", f)
+		}
+	})
+}
