@@ -34,14 +34,15 @@ func table() []place {
 		{"", nil, nil},
 		{"seal", []string{""}, []string{"golang.org/x/crypto"}},
 		{"internal/groupcommit", nil, nil},
+		{"internal/endpoint", []string{""}, nil},
 		{"internal/servers", nil, []string{"*"}}, // for tests alone
 
 		{"backends", []string{""}, nil},
 		{"backends/fs/...", driver("backends"), []string{"go.etcd.io/bbolt", "golang.org/x/sys", "github.com/gofrs/flock"}},
 		{"backends/mem", driver("backends"), nil},
 		{"backends/faulty", driver("backends"), nil},
-		{"backends/s3", driver("backends"), []string{"github.com/aws/aws-sdk-go-v2", "github.com/aws/smithy-go", "github.com/cenkalti/backoff/v5"}},
-		{"backends/minio", driver("backends"), []string{"github.com/minio/minio-go/v7", "github.com/cenkalti/backoff/v5", "golang.org/x/sync"}},
+		{"backends/s3", driver("backends", "internal/endpoint"), []string{"github.com/aws/aws-sdk-go-v2", "github.com/aws/smithy-go", "github.com/cenkalti/backoff/v5"}},
+		{"backends/minio", driver("backends", "internal/endpoint"), []string{"github.com/minio/minio-go/v7", "github.com/cenkalti/backoff/v5", "golang.org/x/sync"}},
 		{"backends/backendtest", driver("backends"), []string{"*"}},
 
 		{"keys", []string{""}, []string{"github.com/hashicorp/golang-lru/v2", "golang.org/x/sync"}},

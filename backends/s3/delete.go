@@ -1,6 +1,7 @@
 package s3
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -90,7 +91,7 @@ func (d *deleted) settle(out *s3.DeleteObjectsOutput, open map[version]version) 
 		}
 	}
 	if len(open) > 0 {
-		return fmt.Errorf("%w: %d of a batch were not deleted (%s)", errAgain, len(open), or(code, "not mentioned"))
+		return fmt.Errorf("%w: %d of a batch were not deleted (%s)", errAgain, len(open), cmp.Or(code, "not mentioned"))
 	}
 	return nil
 }

@@ -1,17 +1,13 @@
 package s3
 
 import (
+	"cmp"
 	"context"
-	"crypto/tls"
-	"crypto/x509"
 	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
-	"net/url"
-	"strings"
 	"sync/atomic"
 	"time"
 
@@ -22,29 +18,12 @@ import (
 
 	"github.com/blobd/blobd"
 	"github.com/blobd/blobd/backends"
+	"github.com/blobd/blobd/internal/endpoint"
 )
 
-// Options say where the bucket is. Bucket and Random must be set.
-type Options struct {
-	Endpoint string // URL, http or https; "": AWS's own for the region
-	Bucket   string
-	Region   string // "": the environment's, else us-east-1
-	// AccessKey and SecretKey go together; without them the SDK's own chain of
-	// credentials is used (environment, files, roles).
-	AccessKey string
-	SecretKey blobd.Text
-	PathStyle bool   // the bucket in the path and not in the host's name
-	Prefix    string // folder of this deployment, without a slash at its end; "": the whole bucket
-	RootCAs   []byte // PEM, instead of the system's; nil: the system's
-	// MaxObject bounds what Get reads, in bytes; 0: 1 GiB.
-	MaxObject int64
-	// RetryFor bounds how long one request is repeated, also where the caller
-	// gave no deadline; 0: 10 s.
-	RetryFor time.Duration
-	// TryFor bounds one try of a request, its body included; 0: 60 s.
-	TryFor time.Duration
-	Random io.Reader // a cryptographic source, for names in the scratch folder
-}
+// Options say where the bucket is. Without an endpoint it is AWS's own for the region,
+// and without keys the SDK's own chain of credentials is used.
+type Options = endpoint.Options
 
 // Store is a store in a bucket.
 type Store struct {
@@ -77,13 +56,14 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 	if err != nil {
 		return nil, fmt.Errorf("s3: open: %w", err)
 	}
-	transport, err := newTransport(o.RootCAs)
+	transport, err := endpoint.Transport(o.RootCAs)
 	if err != nil {
 		return nil, fmt.Errorf("s3: open: %w", err)
 	}
 	s := &Store{
 		transport: transport, bucket: o.Bucket, root: root, random: o.Random,
-		maxObject: or(o.MaxObject, 1<<30), retryFor: or(o.RetryFor, 10*time.Second), tryFor: or(o.TryFor, time.Minute),
+		maxObject: cmp.Or(o.MaxObject, endpoint.DefaultMaxObject),
+		retryFor:  cmp.Or(o.RetryFor, endpoint.DefaultRetryFor), tryFor: cmp.Or(o.TryFor, endpoint.DefaultTryFor),
 	}
 	s.client, err = s.newClient(ctx, o)
 	if err != nil {
@@ -98,78 +78,17 @@ func (s *Store) Close() error {
 	return nil
 }
 
-func or[T comparable](given, otherwise T) T {
-	var zero T
-	if given == zero {
-		return otherwise
-	}
-	return given
-}
-
 // checkOptions returns the root of all keys.
 func checkOptions(o Options) (root string, err error) {
-	switch {
-	case o.Bucket == "" || strings.Contains(o.Bucket, "/"):
-		return "", fmt.Errorf("want the name of a bucket: %w", blobd.ErrInvalid)
-	case o.Random == nil:
-		return "", fmt.Errorf("want a source of randomness: %w", blobd.ErrInvalid)
-	case (o.AccessKey == "") != (o.SecretKey.Len() == 0):
-		return "", fmt.Errorf("access key and secret key go together: %w", blobd.ErrInvalid)
+	if err := o.Check(); err != nil {
+		return "", err
 	}
 	if o.Endpoint != "" {
-		u, err := url.Parse(o.Endpoint)
-		if err != nil || u.Host == "" || u.User != nil || u.Scheme != "http" && u.Scheme != "https" {
-			return "", fmt.Errorf("endpoint: want a URL like https://minio.example: %w", blobd.ErrInvalid)
+		if _, err := endpoint.Parse(o.Endpoint); err != nil {
+			return "", err
 		}
 	}
-	return rootOf(o.Prefix)
-}
-
-// rootOf accepts a prefix of segments of letters, digits, "-", "_" and ".",
-// joined by "/", none of them "." or "..", at most 255 bytes.
-func rootOf(prefix string) (string, error) {
-	if prefix == "" {
-		return "", nil
-	}
-	wrong := fmt.Errorf("prefix: want letters, digits, \"-\", \"_\", \".\" and single slashes between them: %w", blobd.ErrInvalid)
-	if len(prefix) > 255 {
-		return "", wrong
-	}
-	for segment := range strings.SplitSeq(prefix, "/") {
-		if segment == "" || segment == "." || segment == ".." || strings.ContainsFunc(segment, notInPrefix) {
-			return "", wrong
-		}
-	}
-	return prefix + "/", nil
-}
-
-func notInPrefix(r rune) bool {
-	return (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') && (r < '0' || r > '9') && !strings.ContainsRune("-_.", r)
-}
-
-// newTransport bounds every wait for a server that says nothing; a body that
-// drips is bounded by the try.
-func newTransport(rootCAs []byte) (*http.Transport, error) {
-	t := &http.Transport{
-		Proxy:                 http.ProxyFromEnvironment,
-		DialContext:           (&net.Dialer{Timeout: 5 * time.Second, KeepAlive: 30 * time.Second}).DialContext,
-		TLSClientConfig:       &tls.Config{MinVersion: tls.VersionTLS12},
-		TLSHandshakeTimeout:   5 * time.Second,
-		ResponseHeaderTimeout: 20 * time.Second,
-		ExpectContinueTimeout: time.Second,
-		IdleConnTimeout:       60 * time.Second,
-		MaxIdleConns:          256,
-		MaxIdleConnsPerHost:   256,
-		ForceAttemptHTTP2:     true,
-		DisableCompression:    true, // sealed bytes do not shrink, and lengths must be told
-	}
-	if rootCAs != nil {
-		t.TLSClientConfig.RootCAs = x509.NewCertPool()
-		if !t.TLSClientConfig.RootCAs.AppendCertsFromPEM(rootCAs) {
-			return nil, fmt.Errorf("no PEM certificate among the root CAs: %w", blobd.ErrInvalid)
-		}
-	}
-	return t, nil
+	return endpoint.Root(o.Prefix)
 }
 
 // newClient makes the SDK's client. It never repeats a request by itself: do is
@@ -195,9 +114,9 @@ func (s *Store) newClient(ctx context.Context, o Options) (*s3.Client, error) {
 			return nil, fmt.Errorf("credentials: %w", err)
 		}
 		so.Credentials = chain.Credentials
-		so.Region = or(so.Region, chain.Region)
+		so.Region = cmp.Or(so.Region, chain.Region)
 	}
-	so.Region = or(so.Region, "us-east-1")
+	so.Region = cmp.Or(so.Region, endpoint.DefaultRegion)
 	return s3.New(so), nil
 }
 

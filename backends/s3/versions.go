@@ -1,6 +1,7 @@
 package s3
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -124,7 +125,7 @@ func versionsOf(out *s3.ListObjectVersionsOutput, u unit) []version {
 }
 
 // orNull is the id of a version that has none.
-func orNull(id *string) string { return or(aws.ToString(id), "null") }
+func orNull(id *string) string { return cmp.Or(aws.ToString(id), "null") }
 
 // eachUploads calls use with the unfinished uploads of a unit. Some servers list
 // them by a folder, others only by the whole key, or all of the bucket: with
