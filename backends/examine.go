@@ -2,7 +2,10 @@ package backends
 
 import (
 	"context"
+	"fmt"
 	"time"
+
+	"github.com/blobd/blobd"
 )
 
 // Status is how a check of an examination ended.
@@ -46,4 +49,45 @@ func ErasureImpossible(findings []Finding) []Finding {
 		}
 	}
 	return found
+}
+
+// Passed is the finding of a check that passed; format and args are its detail.
+func Passed(check, format string, args ...any) Finding {
+	return Finding{Check: check, Status: Pass, Detail: fmt.Sprintf(format, args...)}
+}
+
+// Warned is a finding with something that an operator should know.
+func Warned(check, format string, args ...any) Finding {
+	return Finding{Check: check, Status: Warn, Detail: fmt.Sprintf(format, args...)}
+}
+
+// Failed is the finding of a check that failed.
+func Failed(check, format string, args ...any) Finding {
+	return Finding{Check: check, Status: Fail, Detail: fmt.Sprintf(format, args...)}
+}
+
+// NoErasure is a failure that no certificate could look past; see Finding.NoErasure.
+func NoErasure(check, format string, args ...any) Finding {
+	f := Failed(check, format, args...)
+	f.NoErasure = true
+	return f
+}
+
+// Check is one check of an examination.
+type Check func(ctx context.Context) Finding
+
+// Examined runs checks in order. Where the store cannot be reached the rest are left
+// out. That ctx ended is ErrUnavailable: the findings would say so of the store.
+func Examined(ctx context.Context, reachable Check, rest ...Check) ([]Finding, error) {
+	found := []Finding{reachable(ctx)}
+	if found[0].Status == Fail {
+		rest = nil
+	}
+	for _, check := range rest {
+		found = append(found, check(ctx))
+	}
+	if err := ctx.Err(); err != nil {
+		return nil, fmt.Errorf("%w: %w", blobd.ErrUnavailable, err)
+	}
+	return found, nil
 }

@@ -10,7 +10,6 @@ import (
 
 	"github.com/minio/minio-go/v7"
 
-	"github.com/blobd/blobd"
 	"github.com/blobd/blobd/backends"
 )
 
@@ -32,38 +31,13 @@ func (s *Store) Examine(ctx context.Context, now func() time.Time) ([]backends.F
 		return nil, fmt.Errorf("minio: examine: %w", err)
 	}
 	e := exam{s, now, name}
-	found := []backends.Finding{e.reachable(ctx)}
-	if found[0].Status != backends.Fail {
-		for _, check := range []func(context.Context) backends.Finding{
-			e.clock, e.write, e.absence, e.list, e.conditional, e.identity, e.versions, e.delete, e.uploads,
-			e.versioning, e.lock, e.lifecycle, e.replication,
-		} {
-			found = append(found, check(ctx))
-		}
-	}
-	if err := ctx.Err(); err != nil {
-		return nil, fmt.Errorf("minio: examine: %w: %w", blobd.ErrUnavailable, err)
+	found, err := backends.Examined(ctx, e.reachable,
+		e.clock, e.write, e.absence, e.list, e.conditional, e.identity, e.versions, e.delete, e.uploads,
+		e.versioning, e.lock, e.lifecycle, e.replication)
+	if err != nil {
+		return nil, fmt.Errorf("minio: examine: %w", err)
 	}
 	return found, nil
-}
-
-func pass(check, format string, args ...any) backends.Finding {
-	return backends.Finding{Check: check, Status: backends.Pass, Detail: fmt.Sprintf(format, args...)}
-}
-
-func warn(check, format string, args ...any) backends.Finding {
-	return backends.Finding{Check: check, Status: backends.Warn, Detail: fmt.Sprintf(format, args...)}
-}
-
-func fail(check, format string, args ...any) backends.Finding {
-	return backends.Finding{Check: check, Status: backends.Fail, Detail: fmt.Sprintf(format, args...)}
-}
-
-// noErasure is a failure that no certificate could look past.
-func noErasure(check, format string, args ...any) backends.Finding {
-	f := fail(check, format, args...)
-	f.NoErasure = true
-	return f
 }
 
 // why says what a failure was: the store's code where it gave one, and what that
@@ -104,13 +78,13 @@ func (e exam) reachable(ctx context.Context) backends.Finding {
 	var a minio.ErrorResponse
 	switch {
 	case err == nil, absent(err):
-		return pass(check, "bucket %s answers", e.bucket)
+		return backends.Passed(check, "bucket %s answers", e.bucket)
 	case !errors.As(err, &a):
-		return fail(check, "no answer: %v", err)
+		return backends.Failed(check, "no answer: %v", err)
 	case a.Code != "AccessDenied" && outage(a.Code), a.StatusCode >= 500, a.StatusCode >= 300 && a.StatusCode < 400:
-		return fail(check, "%s", why(err))
+		return backends.Failed(check, "%s", why(err))
 	}
-	return pass(check, "bucket %s answers", e.bucket) // what it answers is for the other checks
+	return backends.Passed(check, "bucket %s answers", e.bucket) // what it answers is for the other checks
 }
 
 // fetch is a Get of a name in the scratch folder.
@@ -138,13 +112,13 @@ func (e exam) clock(ctx context.Context) backends.Finding {
 	theirs, dateErr := http.ParseTime(seen.date)
 	switch skew := theirs.Sub(before.Add(e.now().Sub(before) / 2)); {
 	case err != nil:
-		return warn(check, "cannot tell: %s", why(err))
+		return backends.Warned(check, "cannot tell: %s", why(err))
 	case dateErr != nil:
-		return warn(check, "cannot tell: the store tells no time")
+		return backends.Warned(check, "cannot tell: the store tells no time")
 	case skew.Abs() > skewMost:
-		return fail(check, "the store's clock is %s from ours", skew.Round(time.Second))
+		return backends.Failed(check, "the store's clock is %s from ours", skew.Round(time.Second))
 	default:
-		return pass(check, "within %s", max(skew.Abs().Round(time.Second), time.Second))
+		return backends.Passed(check, "within %s", max(skew.Abs().Round(time.Second), time.Second))
 	}
 }
 
@@ -155,18 +129,18 @@ func (e exam) write(ctx context.Context) backends.Finding {
 	err := e.send(ctx, e.name+"-w", want)
 	switch {
 	case errors.Is(err, errUnproved):
-		return fail(check, "the store keeps other bytes than it was sent")
+		return backends.Failed(check, "the store keeps other bytes than it was sent")
 	case err != nil:
-		return fail(check, "cannot put: %s", why(err))
+		return backends.Failed(check, "cannot put: %s", why(err))
 	}
 	got, err := e.fetch(ctx, e.name+"-w")
 	switch {
 	case err != nil:
-		return fail(check, "cannot get: %s", why(err))
+		return backends.Failed(check, "cannot get: %s", why(err))
 	case !bytes.Equal(got, want):
-		return fail(check, "the store keeps other bytes than it was sent")
+		return backends.Failed(check, "the store keeps other bytes than it was sent")
 	}
-	return pass(check, "put and get back")
+	return backends.Passed(check, "put and get back")
 }
 
 func (e exam) absence(ctx context.Context) backends.Finding {
@@ -174,24 +148,24 @@ func (e exam) absence(ctx context.Context) backends.Finding {
 	_, err := e.fetch(ctx, e.name+"-absent")
 	switch {
 	case absent(err):
-		return pass(check, "an absent object is NoSuchKey")
+		return backends.Passed(check, "an absent object is NoSuchKey")
 	case err == nil:
-		return fail(check, "the store has an object under a name that nobody used")
+		return backends.Failed(check, "the store has an object under a name that nobody used")
 	case denied(err):
-		return fail(check, "an absent object is refused and not NoSuchKey: the permission s3:ListBucket or s3:GetObject is missing (%s)", code(err))
+		return backends.Failed(check, "an absent object is refused and not NoSuchKey: the permission s3:ListBucket or s3:GetObject is missing (%s)", code(err))
 	}
-	return fail(check, "an absent object is not NoSuchKey but: %s", why(err))
+	return backends.Failed(check, "an absent object is not NoSuchKey but: %s", why(err))
 }
 
 func (e exam) list(ctx context.Context) backends.Finding {
 	const check = "list"
 	if _, err := e.List(ctx, "", "", 1); err != nil {
-		return fail(check, "cannot list: %s", why(err))
+		return backends.Failed(check, "cannot list: %s", why(err))
 	}
 	if err := e.visible(ctx, []part{{e.root, false}}); err != nil {
 		return broken(check, "objects below the prefix may be hidden", err)
 	}
-	return pass(check, "objects are listed")
+	return backends.Passed(check, "objects are listed")
 }
 
 // conditional asks the server to refuse a name that write used.
@@ -200,11 +174,11 @@ func (e exam) conditional(ctx context.Context) backends.Finding {
 	err := e.Store.send(ctx, newUpload(e.name+"-w", []byte("other")), true)
 	switch {
 	case code(err) == "PreconditionFailed":
-		return pass(check, "a used name is refused")
+		return backends.Passed(check, "a used name is refused")
 	case err == nil:
-		return warn(check, "the store ignores If-None-Match: bytes under a used name are not noticed when they are written, only when they are read")
+		return backends.Warned(check, "the store ignores If-None-Match: bytes under a used name are not noticed when they are written, only when they are read")
 	}
-	return warn(check, "the store does not take If-None-Match: %s", why(err))
+	return backends.Warned(check, "the store does not take If-None-Match: %s", why(err))
 }
 
 // identity looks whether the store was ever ours; whose it is only the ledger
@@ -214,11 +188,11 @@ func (e exam) identity(ctx context.Context) backends.Finding {
 	id, err := e.fetch(ctx, backends.IdentityName)
 	switch {
 	case absent(err):
-		return warn(check, "no identity object: a new store, or not the one that was meant")
+		return backends.Warned(check, "no identity object: a new store, or not the one that was meant")
 	case err != nil:
-		return fail(check, "cannot tell: %s", why(err))
+		return backends.Failed(check, "cannot tell: %s", why(err))
 	case len(id) > 64 || bytes.ContainsFunc(id, func(r rune) bool { return r < ' ' || r > '~' }):
-		return fail(check, "the identity object is none of blobd's")
+		return backends.Failed(check, "the identity object is none of blobd's")
 	}
-	return pass(check, "deployment %s", id)
+	return backends.Passed(check, "deployment %s", id)
 }

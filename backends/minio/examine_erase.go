@@ -16,9 +16,9 @@ func (e exam) everywhere() part { return part{e.key(e.name), false} }
 // tomorrow; a definite refusal does.
 func broken(check, what string, err error) backends.Finding {
 	if passing(err) || errors.Is(err, context.Canceled) {
-		return fail(check, "%s: %s", what, why(err))
+		return backends.Failed(check, "%s: %s", what, why(err))
 	}
-	return noErasure(check, "%s: %s", what, why(err))
+	return backends.NoErasure(check, "%s: %s", what, why(err))
 }
 
 func (e exam) versions(ctx context.Context) backends.Finding {
@@ -31,9 +31,9 @@ func (e exam) versions(ctx context.Context) backends.Finding {
 	case err != nil:
 		return broken(check, "versions cannot be listed", err)
 	case n == 0:
-		return fail(check, "what was written is in no listing of versions")
+		return backends.Failed(check, "what was written is in no listing of versions")
 	}
-	return pass(check, "all versions are listed")
+	return backends.Passed(check, "all versions are listed")
 }
 
 // delete writes over an object and hides it, as others may, and then erases all
@@ -43,7 +43,7 @@ func (e exam) delete(ctx context.Context) backends.Finding {
 	name := e.name + "-d"
 	for _, body := range []string{"first", "second"} {
 		if err := e.send(ctx, name, []byte(body)); err != nil {
-			return fail(check, "cannot put: %s", why(err))
+			return backends.Failed(check, "cannot put: %s", why(err))
 		}
 	}
 	if err := e.client.RemoveObject(ctx, e.bucket, e.key(name), minio.RemoveObjectOptions{}); err != nil {
@@ -58,19 +58,19 @@ func (e exam) delete(ctx context.Context) backends.Finding {
 		if !refused[0].Until.IsZero() {
 			until = "until " + refused[0].Until.Format("2006-01-02 15:04 MST")
 		}
-		return noErasure(check, "the store locks new objects (%s) %s", refused[0].Reason, until)
+		return backends.NoErasure(check, "the store locks new objects (%s) %s", refused[0].Reason, until)
 	}
 	left, err := e.residue(ctx, e.everywhere(), 1)
 	switch {
 	case err != nil:
 		return broken(check, "what is left cannot be listed", err)
 	case len(left) > 0:
-		return noErasure(check, "a version is still listed after it was deleted")
+		return backends.NoErasure(check, "a version is still listed after it was deleted")
 	}
 	if got, err := e.fetch(ctx, name); !absent(err) {
-		return fail(check, "a deleted object is not absent (%d bytes, %v)", len(got), err)
+		return backends.Failed(check, "a deleted object is not absent (%d bytes, %v)", len(got), err)
 	}
-	return pass(check, "every version and marker is deleted")
+	return backends.Passed(check, "every version and marker is deleted")
 }
 
 func (e exam) uploads(ctx context.Context) backends.Finding {
@@ -79,7 +79,7 @@ func (e exam) uploads(ctx context.Context) backends.Finding {
 	id, err := e.client.NewMultipartUpload(ctx, e.bucket, key, minio.PutObjectOptions{})
 	if err != nil {
 		// No upload of our own to find; others may begin some.
-		return warn(check, "no upload can be begun to try their end: %s", why(err))
+		return backends.Warned(check, "no upload can be begun to try their end: %s", why(err))
 	}
 	found, err := e.listsUpload(ctx, key, id)
 	abort := e.remove(ctx, entry{key: key, upload: true, Object: backends.Object{Version: id}})
@@ -89,18 +89,18 @@ func (e exam) uploads(ctx context.Context) backends.Finding {
 	case abort != nil:
 		return broken(check, "unfinished uploads cannot be aborted", abort)
 	case !found:
-		return noErasure(check, "an unfinished upload is not listed by its own name")
+		return backends.NoErasure(check, "an unfinished upload is not listed by its own name")
 	}
 	if still, err := e.listsUpload(ctx, key, id); err != nil || still {
-		return noErasure(check, "an aborted upload is still listed")
+		return backends.NoErasure(check, "an aborted upload is still listed")
 	}
 	if err := e.learnUploads(ctx); err != nil {
 		return broken(check, "unfinished uploads cannot be listed", err)
 	}
 	if e.byFolder.Load() != uploadsByFolder {
-		return warn(check, "unfinished uploads are listed by whole names only: of names that have no object, those may stay unseen (blobd begins none)")
+		return backends.Warned(check, "unfinished uploads are listed by whole names only: of names that have no object, those may stay unseen (blobd begins none)")
 	}
-	return pass(check, "unfinished uploads are listed and aborted")
+	return backends.Passed(check, "unfinished uploads are listed and aborted")
 }
 
 func (e exam) listsUpload(ctx context.Context, key, id string) (bool, error) {

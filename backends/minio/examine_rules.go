@@ -18,13 +18,13 @@ func (e exam) versioning(ctx context.Context) backends.Finding {
 	})
 	switch {
 	case err != nil:
-		return warn(check, "cannot tell, so versions are looked for always: %s", why(err))
+		return backends.Warned(check, "cannot tell, so versions are looked for always: %s", why(err))
 	case v.MFADelete == "Enabled":
-		return noErasure(check, "deleting a version needs a second factor (MFA delete)")
+		return backends.NoErasure(check, "deleting a version needs a second factor (MFA delete)")
 	case v.Status == "":
-		return pass(check, "off")
+		return backends.Passed(check, "off")
 	}
-	return pass(check, "%s", strings.ToLower(v.Status))
+	return backends.Passed(check, "%s", strings.ToLower(v.Status))
 }
 
 // defaultLock is how a bucket locks new objects.
@@ -43,15 +43,15 @@ func (e exam) lock(ctx context.Context) backends.Finding {
 	})
 	switch {
 	case unset(err):
-		return pass(check, "off")
+		return backends.Passed(check, "off")
 	case err != nil:
-		return warn(check, "cannot tell: %s", why(err))
+		return backends.Warned(check, "cannot tell: %s", why(err))
 	case l.enabled != "Enabled":
-		return pass(check, "off")
+		return backends.Passed(check, "off")
 	case l.mode != nil && l.length != nil && *l.length > 0:
-		return noErasure(check, "every new object is locked (%s, %d %s)", *l.mode, *l.length, strings.ToLower(l.unit.String()))
+		return backends.NoErasure(check, "every new object is locked (%s, %d %s)", *l.mode, *l.length, strings.ToLower(l.unit.String()))
 	}
-	return warn(check, "objects can be locked, none is by default: an erasure waits for whoever locks one")
+	return backends.Warned(check, "objects can be locked, none is by default: an erasure waits for whoever locks one")
 }
 
 // unset reports that a bucket has no configuration of a kind, or that the server
@@ -72,10 +72,10 @@ func (e exam) lifecycle(ctx context.Context) backends.Finding {
 		return e.client.GetBucketLifecycle(ctx, e.bucket)
 	})
 	if unset(err) {
-		return pass(check, "no rules")
+		return backends.Passed(check, "no rules")
 	}
 	if err != nil {
-		return warn(check, "cannot tell: %s", why(err))
+		return backends.Warned(check, "cannot tell: %s", why(err))
 	}
 	moves := ""
 	for _, r := range c.Rules {
@@ -83,16 +83,16 @@ func (e exam) lifecycle(ctx context.Context) backends.Finding {
 			continue
 		}
 		if deletes(r) {
-			return fail(check, "rule %q deletes objects that the ledger calls live", r.ID)
+			return backends.Failed(check, "rule %q deletes objects that the ledger calls live", r.ID)
 		}
 		if !r.Transition.IsNull() {
 			moves = r.ID
 		}
 	}
 	if moves != "" {
-		return warn(check, "rule %q moves objects to another storage class, from where they may not be readable at once", moves)
+		return backends.Warned(check, "rule %q moves objects to another storage class, from where they may not be readable at once", moves)
 	}
-	return pass(check, "no rule deletes our objects")
+	return backends.Passed(check, "no rule deletes our objects")
 }
 
 // deletes reports a rule that ends what is current; blobd wants no older
@@ -117,17 +117,17 @@ func (e exam) replication(ctx context.Context) backends.Finding {
 		return e.client.GetBucketReplication(ctx, e.bucket)
 	})
 	if unset(err) {
-		return pass(check, "none")
+		return backends.Passed(check, "none")
 	}
 	if err != nil {
-		return warn(check, "cannot tell: %s", why(err))
+		return backends.Warned(check, "cannot tell: %s", why(err))
 	}
 	for _, r := range c.Rules {
 		if r.Status == replication.Enabled && e.touches(r.Prefix()) {
-			return noErasure(check, "rule %q copies our objects to another bucket, where no erasure reaches them", r.ID)
+			return backends.NoErasure(check, "rule %q copies our objects to another bucket, where no erasure reaches them", r.ID)
 		}
 	}
-	return pass(check, "no rule copies our objects")
+	return backends.Passed(check, "no rule copies our objects")
 }
 
 // touches reports whether a rule for a prefix meets keys of ours. A rule that

@@ -34,39 +34,13 @@ func (s *Store) Examine(ctx context.Context, now func() time.Time) ([]backends.F
 		return nil, fmt.Errorf("s3: examine: %w", err)
 	}
 	e := exam{s, now, key}
-	found := []backends.Finding{e.reachable(ctx)}
-	if found[0].Status == backends.Fail {
-		return found, ended(ctx)
-	}
-	for _, check := range []func(context.Context) backends.Finding{
+	found, err := backends.Examined(ctx, e.reachable,
 		e.clock, e.write, e.absence, e.list, e.conditional, e.identity, e.versions, e.delete, e.uploads,
-		e.versioning, e.lock, e.lifecycle, e.replication,
-	} {
-		found = append(found, check(ctx))
-	}
-	if err := ended(ctx); err != nil {
+		e.versioning, e.lock, e.lifecycle, e.replication)
+	if err != nil {
 		return nil, fmt.Errorf("s3: examine: %w", err)
 	}
 	return found, nil
-}
-
-func pass(check, format string, args ...any) backends.Finding {
-	return backends.Finding{Check: check, Status: backends.Pass, Detail: fmt.Sprintf(format, args...)}
-}
-
-func warn(check, format string, args ...any) backends.Finding {
-	return backends.Finding{Check: check, Status: backends.Warn, Detail: fmt.Sprintf(format, args...)}
-}
-
-func fail(check, format string, args ...any) backends.Finding {
-	return backends.Finding{Check: check, Status: backends.Fail, Detail: fmt.Sprintf(format, args...)}
-}
-
-// noErasure is a failure that no certificate could look past.
-func noErasure(check, format string, args ...any) backends.Finding {
-	f := fail(check, format, args...)
-	f.NoErasure = true
-	return f
 }
 
 // why says what a failure was: the store's code where there is one, and what it
@@ -101,14 +75,14 @@ func (e exam) reachable(ctx context.Context) backends.Finding {
 		return err
 	})
 	if err != nil && statusOf(err) == 0 && !errors.Is(err, blobd.ErrNotFound) {
-		return fail(check, "no answer: %v", err)
+		return backends.Failed(check, "no answer: %v", err)
 	}
 	switch code := codeOf(err); {
 	case code == "NoSuchBucket", code == "InvalidAccessKeyId", code == "SignatureDoesNotMatch", code == "RequestTimeTooSkewed",
 		code == "AuthorizationHeaderMalformed", statusOf(err) >= 300 && statusOf(err) < 400, statusOf(err) >= 500:
-		return fail(check, "%s", why(err))
+		return backends.Failed(check, "%s", why(err))
 	}
-	return pass(check, "bucket %s answers", e.bucket)
+	return backends.Passed(check, "bucket %s answers", e.bucket)
 }
 
 // skewMost is how far the store's clock may be off; stores refuse 15 minutes.
@@ -135,11 +109,11 @@ func (e exam) clock(ctx context.Context) backends.Finding {
 	})
 	switch {
 	case err != nil:
-		return warn(check, "cannot tell: %s", why(err))
+		return backends.Warned(check, "cannot tell: %s", why(err))
 	case skew.Abs() > skewMost:
-		return fail(check, "the store's clock is %s from ours", skew.Round(time.Second))
+		return backends.Failed(check, "the store's clock is %s from ours", skew.Round(time.Second))
 	}
-	return pass(check, "within %s", max(skew.Abs().Round(time.Second), time.Second))
+	return backends.Passed(check, "within %s", max(skew.Abs().Round(time.Second), time.Second))
 }
 
 // write stores bytes that a proxy or a framing would change, and reads them back.
@@ -148,18 +122,18 @@ func (e exam) write(ctx context.Context) backends.Finding {
 	want := bytes.Repeat([]byte("blobd\r\n\x00\xff"), 1000)
 	if err := e.put(ctx, e.key+"-w", want); err != nil {
 		if errors.Is(err, blobd.ErrCorrupt) {
-			return fail(check, "the store keeps other bytes than it was sent")
+			return backends.Failed(check, "the store keeps other bytes than it was sent")
 		}
-		return fail(check, "cannot put: %s", why(err))
+		return backends.Failed(check, "cannot put: %s", why(err))
 	}
 	got, err := e.get(ctx, e.key+"-w")
 	switch {
 	case err != nil:
-		return fail(check, "cannot get: %s", why(err))
+		return backends.Failed(check, "cannot get: %s", why(err))
 	case !bytes.Equal(got, want):
-		return fail(check, "the store keeps other bytes than it was sent")
+		return backends.Failed(check, "the store keeps other bytes than it was sent")
 	}
-	return pass(check, "put and get back")
+	return backends.Passed(check, "put and get back")
 }
 
 func (e exam) absence(ctx context.Context) backends.Finding {
@@ -167,24 +141,24 @@ func (e exam) absence(ctx context.Context) backends.Finding {
 	_, err := e.get(ctx, e.key+"-absent")
 	switch {
 	case errors.Is(err, blobd.ErrNotFound):
-		return pass(check, "an absent object is NoSuchKey")
+		return backends.Passed(check, "an absent object is NoSuchKey")
 	case isDenied(err):
-		return fail(check, "an absent object is refused and not NoSuchKey: the permission s3:ListBucket or s3:GetObject is missing (%s)", codeOf(err))
+		return backends.Failed(check, "an absent object is refused and not NoSuchKey: the permission s3:ListBucket or s3:GetObject is missing (%s)", codeOf(err))
 	case err == nil:
-		return fail(check, "the store has an object under a name that nobody used")
+		return backends.Failed(check, "the store has an object under a name that nobody used")
 	}
-	return fail(check, "an absent object is not NoSuchKey but: %s", why(err))
+	return backends.Failed(check, "an absent object is not NoSuchKey but: %s", why(err))
 }
 
 func (e exam) list(ctx context.Context) backends.Finding {
 	const check = "list"
 	if _, _, err := e.listPage(ctx, "", "", 1); err != nil {
-		return fail(check, "cannot list: %s", why(err))
+		return backends.Failed(check, "cannot list: %s", why(err))
 	}
 	if err := e.visible(ctx, []unit{{prefix: e.root}}); err != nil {
 		return broken(check, "objects below the prefix may be hidden", err)
 	}
-	return pass(check, "objects are listed")
+	return backends.Passed(check, "objects are listed")
 }
 
 // conditional asks the server to refuse a name that write used.
@@ -195,11 +169,11 @@ func (e exam) conditional(ctx context.Context) backends.Finding {
 	})
 	switch {
 	case isOccupied(err):
-		return pass(check, "a used name is refused")
+		return backends.Passed(check, "a used name is refused")
 	case err == nil:
-		return warn(check, "the store ignores If-None-Match: bytes under a used name are not noticed when they are written, only when they are read")
+		return backends.Warned(check, "the store ignores If-None-Match: bytes under a used name are not noticed when they are written, only when they are read")
 	}
-	return warn(check, "the store does not take If-None-Match: %s", why(err))
+	return backends.Warned(check, "the store does not take If-None-Match: %s", why(err))
 }
 
 // identity looks whether the store was ever ours; whose it is only the ledger
@@ -209,11 +183,11 @@ func (e exam) identity(ctx context.Context) backends.Finding {
 	id, err := e.get(ctx, e.Store.key(backends.IdentityName))
 	switch {
 	case errors.Is(err, blobd.ErrNotFound):
-		return warn(check, "no identity object: a new store, or not the one that was meant")
+		return backends.Warned(check, "no identity object: a new store, or not the one that was meant")
 	case err != nil:
-		return fail(check, "cannot tell: %s", why(err))
+		return backends.Failed(check, "cannot tell: %s", why(err))
 	case len(id) > 64 || bytes.ContainsFunc(id, func(r rune) bool { return r < ' ' || r > '~' }):
-		return fail(check, "the identity object is none of blobd's")
+		return backends.Failed(check, "the identity object is none of blobd's")
 	}
-	return pass(check, "deployment %s", id)
+	return backends.Passed(check, "deployment %s", id)
 }

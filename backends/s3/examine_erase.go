@@ -21,9 +21,9 @@ func (e exam) everywhere() unit { return unit{prefix: e.key} }
 // tomorrow; a definite refusal does.
 func broken(check, what string, err error) backends.Finding {
 	if retryable(err) || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
-		return fail(check, "%s: %s", what, why(err))
+		return backends.Failed(check, "%s: %s", what, why(err))
 	}
-	return noErasure(check, "%s: %s", what, why(err))
+	return backends.NoErasure(check, "%s: %s", what, why(err))
 }
 
 func (e exam) versions(ctx context.Context) backends.Finding {
@@ -34,9 +34,9 @@ func (e exam) versions(ctx context.Context) backends.Finding {
 	case err != nil:
 		return broken(check, "versions cannot be listed", err)
 	case n == 0:
-		return fail(check, "what was written is in no listing of versions")
+		return backends.Failed(check, "what was written is in no listing of versions")
 	}
-	return pass(check, "all versions are listed")
+	return backends.Passed(check, "all versions are listed")
 }
 
 // delete writes over an object and hides it, as others may, and then erases all
@@ -47,7 +47,7 @@ func (e exam) delete(ctx context.Context) backends.Finding {
 	for _, body := range []string{"first", "second"} {
 		_, err := e.client.PutObject(ctx, &s3.PutObjectInput{Bucket: &e.bucket, Key: &key, Body: strings.NewReader(body)})
 		if err != nil {
-			return fail(check, "cannot put: %s", why(err))
+			return backends.Failed(check, "cannot put: %s", why(err))
 		}
 	}
 	if _, err := e.client.DeleteObject(ctx, &s3.DeleteObjectInput{Bucket: &e.bucket, Key: &key}); err != nil {
@@ -63,19 +63,19 @@ func (e exam) delete(ctx context.Context) backends.Finding {
 		if !no.Until.IsZero() {
 			until = "until " + no.Until.Format("2006-01-02 15:04 MST")
 		}
-		return noErasure(check, "the store locks new objects (%s) %s", no.Reason, until)
+		return backends.NoErasure(check, "the store locks new objects (%s) %s", no.Reason, until)
 	}
 	left, err := e.residue(ctx, []unit{e.everywhere()}, 1)
 	switch {
 	case err != nil:
 		return broken(check, "what is left cannot be listed", err)
 	case len(left) > 0:
-		return noErasure(check, "a version is still listed after it was deleted")
+		return backends.NoErasure(check, "a version is still listed after it was deleted")
 	}
 	if _, err := e.get(ctx, key); !errors.Is(err, blobd.ErrNotFound) {
-		return fail(check, "a deleted object is not absent (%v)", err)
+		return backends.Failed(check, "a deleted object is not absent (%v)", err)
 	}
-	return pass(check, "every version and marker is deleted")
+	return backends.Passed(check, "every version and marker is deleted")
 }
 
 func (e exam) uploads(ctx context.Context) backends.Finding {
@@ -84,7 +84,7 @@ func (e exam) uploads(ctx context.Context) backends.Finding {
 	id, err := e.createUpload(ctx, key)
 	if err != nil {
 		// No upload of our own to find; others may begin some.
-		return warn(check, "no upload can be begun to try their end: %s", why(err))
+		return backends.Warned(check, "no upload can be begun to try their end: %s", why(err))
 	}
 	found, err := e.listsUpload(ctx, key, id)
 	if err != nil {
@@ -94,19 +94,19 @@ func (e exam) uploads(ctx context.Context) backends.Finding {
 		return broken(check, "unfinished uploads cannot be aborted", err)
 	}
 	if !found {
-		return noErasure(check, "an unfinished upload is not listed by its own name")
+		return backends.NoErasure(check, "an unfinished upload is not listed by its own name")
 	}
 	if left, err := e.listsUpload(ctx, key, id); err != nil || left {
-		return noErasure(check, "an aborted upload is still listed")
+		return backends.NoErasure(check, "an aborted upload is still listed")
 	}
 	byFolder, err := e.uploadsByFolder(ctx)
 	switch {
 	case err != nil:
 		return broken(check, "unfinished uploads cannot be listed", err)
 	case !byFolder:
-		return warn(check, "unfinished uploads are listed by whole names only: of names that have no object, those may stay unseen (blobd begins none)")
+		return backends.Warned(check, "unfinished uploads are listed by whole names only: of names that have no object, those may stay unseen (blobd begins none)")
 	}
-	return pass(check, "unfinished uploads are listed and aborted")
+	return backends.Passed(check, "unfinished uploads are listed and aborted")
 }
 
 func (e exam) listsUpload(ctx context.Context, key, id string) (found bool, err error) {
@@ -128,13 +128,13 @@ func (e exam) versioning(ctx context.Context) backends.Finding {
 	})
 	switch {
 	case err != nil:
-		return warn(check, "cannot tell, so versions are looked for always: %s", why(err))
+		return backends.Warned(check, "cannot tell, so versions are looked for always: %s", why(err))
 	case out.MFADelete == types.MFADeleteStatusEnabled:
-		return noErasure(check, "deleting a version needs a second factor (MFA delete)")
+		return backends.NoErasure(check, "deleting a version needs a second factor (MFA delete)")
 	case out.Status == "":
-		return pass(check, "off")
+		return backends.Passed(check, "off")
 	}
-	return pass(check, "%s", strings.ToLower(string(out.Status)))
+	return backends.Passed(check, "%s", strings.ToLower(string(out.Status)))
 }
 
 func (e exam) lock(ctx context.Context) backends.Finding {
@@ -146,16 +146,16 @@ func (e exam) lock(ctx context.Context) backends.Finding {
 	})
 	switch {
 	case isUnset(err):
-		return pass(check, "off")
+		return backends.Passed(check, "off")
 	case err != nil:
-		return warn(check, "cannot tell: %s", why(err))
+		return backends.Warned(check, "cannot tell: %s", why(err))
 	case out.ObjectLockConfiguration == nil || out.ObjectLockConfiguration.ObjectLockEnabled != types.ObjectLockEnabledEnabled:
-		return pass(check, "off")
+		return backends.Passed(check, "off")
 	}
 	if d := defaultRetention(out.ObjectLockConfiguration.Rule); d != "" {
-		return noErasure(check, "every new object is locked (%s)", d)
+		return backends.NoErasure(check, "every new object is locked (%s)", d)
 	}
-	return warn(check, "objects can be locked, none is by default: an erasure waits for whoever locks one")
+	return backends.Warned(check, "objects can be locked, none is by default: an erasure waits for whoever locks one")
 }
 
 func defaultRetention(rule *types.ObjectLockRule) string {

@@ -20,10 +20,10 @@ func (e exam) lifecycle(ctx context.Context) backends.Finding {
 		return err
 	})
 	if isUnset(err) {
-		return pass(check, "no rules")
+		return backends.Passed(check, "no rules")
 	}
 	if err != nil {
-		return warn(check, "cannot tell: %s", why(err))
+		return backends.Warned(check, "cannot tell: %s", why(err))
 	}
 	moves := ""
 	for _, r := range out.Rules {
@@ -31,16 +31,16 @@ func (e exam) lifecycle(ctx context.Context) backends.Finding {
 			continue
 		}
 		if deletes(r.Expiration) {
-			return fail(check, "rule %q deletes objects that the ledger calls live", aws.ToString(r.ID))
+			return backends.Failed(check, "rule %q deletes objects that the ledger calls live", aws.ToString(r.ID))
 		}
 		if len(r.Transitions) > 0 {
 			moves = aws.ToString(r.ID)
 		}
 	}
 	if moves != "" {
-		return warn(check, "rule %q moves objects to another storage class, from where they may not be readable at once", moves)
+		return backends.Warned(check, "rule %q moves objects to another storage class, from where they may not be readable at once", moves)
 	}
-	return pass(check, "no rule deletes our objects")
+	return backends.Passed(check, "no rule deletes our objects")
 }
 
 func deletes(x *types.LifecycleExpiration) bool {
@@ -67,20 +67,20 @@ func (e exam) replication(ctx context.Context) backends.Finding {
 		return err
 	})
 	if isUnset(err) {
-		return pass(check, "none")
+		return backends.Passed(check, "none")
 	}
 	if err != nil {
-		return warn(check, "cannot tell: %s", why(err))
+		return backends.Warned(check, "cannot tell: %s", why(err))
 	}
 	if out.ReplicationConfiguration == nil {
-		return pass(check, "none")
+		return backends.Passed(check, "none")
 	}
 	for _, r := range out.ReplicationConfiguration.Rules {
 		if r.Status == types.ReplicationRuleStatusEnabled && e.touches(replicationPrefix(r)) {
-			return noErasure(check, "rule %q copies our objects to another bucket, where no erasure reaches them", aws.ToString(r.ID))
+			return backends.NoErasure(check, "rule %q copies our objects to another bucket, where no erasure reaches them", aws.ToString(r.ID))
 		}
 	}
-	return pass(check, "no rule copies our objects")
+	return backends.Passed(check, "no rule copies our objects")
 }
 
 func replicationPrefix(r types.ReplicationRule) string {
