@@ -60,7 +60,7 @@ func TestOrderPlans(t *testing.T) {
 		"put: rows":      {rowsOf, []any{[][]byte{tag[:]}, one, [][]byte{tag[:]}, one}},
 		"covers a row":   {"SELECT order_over_row('acme', $1, $2, 'reasoning', 1, '{1}')", []any{tag[:], ref[:]}},
 		"covers a whole": {"SELECT order_over_execution('acme', $1)", []any{tag[:]}},
-		"due":            {dueQuery, []any{acme, "reasoning", 0, 5, 0, 0, 4}},
+		"due":            {dueQuery, []any{acme, "reasoning", 0, 0, 5, 4}},
 		"met":            {metQuery, []any{acme, [][]byte{tag[:]}, one}},
 		"held":           {heldInTenant, []any{"nobody"}},
 		"newest":         {newestOfClass, []any{acme, "reasoning", int64(math.MaxInt64), int64(math.MaxInt64), 10}},

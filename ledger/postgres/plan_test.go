@@ -3,6 +3,7 @@ package postgres
 import (
 	"context"
 	"encoding/json"
+	"math"
 	"strings"
 	"testing"
 
@@ -32,7 +33,7 @@ func plans(t *testing.T, b *bench) {
 		"put: rows": {rowsOf, []any{[][]byte{tag[:]}, one, [][]byte{tag[:]}, one}},
 		"put: lock": {"SELECT tag FROM executions WHERE tag = ANY($1::bytea[]) ORDER BY tag FOR NO KEY UPDATE", []any{[][]byte{tag[:]}}},
 		// Few rows are due: for many, reading a small table whole is the better plan.
-		"due":         {dueQuery, []any{acme, "reasoning", 0, 5, 0, 0, 4}},
+		"due":         {dueQuery, []any{acme, "reasoning", 0, 0, 5, 4}},
 		"expired":     {expiredQuery, []any{0, acme, 256}},
 		"newest":      {"SELECT e.tag" + fromExecutions + "WHERE e.tenant = $1 ORDER BY e.created_at DESC, e.tag DESC LIMIT 10", []any{acme}},
 		"wraps below": {below, []any{acme, 1}},
@@ -44,6 +45,25 @@ func plans(t *testing.T, b *bench) {
 			}
 		}
 	}
+	first := blocks(t, c, dueQuery, acme, "reasoning", 0, 0, math.MaxInt64, 4)
+	if late := blocks(t, c, dueQuery, acme, "reasoning", 9000, 0, math.MaxInt64, 4); late > first+4 {
+		t.Errorf("a page of due rows reads %v blocks at the beginning and %v far from it", first, late)
+	}
+}
+
+// blocks returns how many blocks a statement reads, from memory or not.
+func blocks(t *testing.T, c *pgx.Conn, sql string, args ...any) float64 {
+	t.Helper()
+	var plan []byte
+	must(t, c.QueryRow(context.Background(), "EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) "+sql, append([]any{pgx.QueryExecModeCacheDescribe}, args...)...).Scan(&plan))
+	var out []struct {
+		Plan struct {
+			Hit  float64 `json:"Shared Hit Blocks"`
+			Read float64 `json:"Shared Read Blocks"`
+		}
+	}
+	must(t, json.Unmarshal(plan, &out))
+	return out[0].Plan.Hit + out[0].Plan.Read
 }
 
 // scanned returns the tables that a statement reads from end to end.

@@ -206,9 +206,11 @@ func scanDue(r pgx.CollectableRow) (d ledger.DueRow, err error) {
 
 // The statements that find what is retention's, by the indexes made for them.
 const (
+	// One lower bound alone: beside a second one the server begins at the one that it
+	// likes, and reads all that lies before the other.
 	dueQuery = "SELECT " + dueColumns + " FROM blobs b" + fromRetained +
-		`WHERE b.class_n = (SELECT n FROM classes WHERE tenant = $1 AND name = $2) AND b.created_at >= $3 AND b.created_at < $4
-			AND (b.created_at, b.n) > ($5, $6) AND ` + retained + " ORDER BY b.created_at, b.n LIMIT $7"
+		`WHERE b.class_n = (SELECT n FROM classes WHERE tenant = $1 AND name = $2)
+			AND (b.created_at, b.n) > ($3, $4) AND b.created_at < $5 AND ` + retained + " ORDER BY b.created_at, b.n LIMIT $6"
 	expiredQuery = "SELECT " + dueColumns + " FROM blobs b" + fromRetained +
 		"WHERE b.state = 7 AND b.class <> '' AND b.n > $1 AND e.tenant = $2 AND e.state <> 3 AND t.fenced_at IS NULL ORDER BY b.n LIMIT $3"
 	storedQuery = `SELECT count(*) FROM (SELECT 1 FROM classes k JOIN blobs b ON b.class_n = k.n` +
@@ -224,17 +226,17 @@ func (l *Ledger) Due(ctx context.Context, q ledger.DueQuery) ([]ledger.DueRow, e
 	if q.Expired {
 		return list(ctx, l, op, scanDue, expiredQuery, q.After.N, q.Tenant, q.Limit)
 	}
-	from, to, afterTime, afterN := int64(math.MinInt64), int64(math.MaxInt64), int64(math.MinInt64), int64(math.MinInt64)
+	captured, n, to := int64(math.MinInt64), int64(math.MinInt64), int64(math.MaxInt64) // no row has such an n
 	if !q.From.IsZero() {
-		from = q.From.UnixMicro()
+		captured = q.From.UnixMicro()
+	}
+	if after := q.After; after != (ledger.DueCursor{}) && after.CreatedAt.UnixMicro() >= captured {
+		captured, n = after.CreatedAt.UnixMicro(), after.N
 	}
 	if !q.To.IsZero() {
 		to = q.To.UnixMicro()
 	}
-	if q.After != (ledger.DueCursor{}) {
-		afterTime, afterN = q.After.CreatedAt.UnixMicro(), q.After.N
-	}
-	return list(ctx, l, op, scanDue, dueQuery, q.Tenant, q.Class, max(from, afterTime), to, afterTime, afterN, q.Limit)
+	return list(ctx, l, op, scanDue, dueQuery, q.Tenant, q.Class, captured, n, to, q.Limit)
 }
 
 // CountStored implements ledger.Policies.
