@@ -2,13 +2,16 @@ package servers
 
 import (
 	"context"
+	"errors"
 	"fmt"
-	"io"
 	"net"
 	"net/http"
 	"os"
-	"strings"
 	"testing"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/s3"
+	"github.com/aws/aws-sdk-go-v2/service/s3/types"
 )
 
 // SeaweedFSOptions are what a test may want of SeaweedFS; the zero value is
@@ -44,6 +47,7 @@ func SeaweedFS(t testing.TB, o SeaweedFSOptions) *S3 {
 	s := &S3{
 		Endpoint: "http://" + loopback(ports[6]), Region: region, Dir: o.Dir,
 		AccessKey: "seaweed-root", SecretKey: "seaweed-root-secret",
+		master: loopback(ports[0]),
 	}
 	s.Process = start(t, command{
 		path: program(t, "weed"), args: append(args, o.Args...), dir: o.Dir,
@@ -51,12 +55,7 @@ func SeaweedFS(t testing.TB, o SeaweedFSOptions) *S3 {
 			"HOME="+o.Dir, "AWS_ACCESS_KEY_ID="+s.AccessKey, "AWS_SECRET_ACCESS_KEY="+s.SecretKey,
 			"WEED_MASTER_VOLUME_GROWTH_COPY_1=1", // one file per bucket, not seven
 		),
-		ready: func(ctx context.Context) error {
-			if err := s.answers(ctx); err != nil {
-				return err
-			}
-			return assigns(ctx, loopback(ports[0]))
-		},
+		ready: s.takesWrites,
 	})
 	return s
 }
@@ -79,27 +78,44 @@ func seaweedSockets(t testing.TB, ports []int) string {
 	return dir
 }
 
-// assigns asks a master for a place for one more file: it has none before a
-// volume server has told it of itself, and the gateway cannot write until then.
-func assigns(ctx context.Context, master string) error {
-	q, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+master+"/dir/assign", nil)
+// takesWrites is ready once a bucket was made, written into and removed again.
+// The gateway lists buckets long before: no write goes through until the parts
+// have found each other, which takes seconds, longer after a restart.
+func (s *S3) takesWrites(ctx context.Context) error {
+	c, bucket, key := s.Client(), "readiness", "object"
+	once := func(o *s3.Options) { o.Retryer = aws.NopRetryer{} }
+	_, err := c.CreateBucket(ctx, &s3.CreateBucketInput{Bucket: &bucket}, once)
+	if mine := new(types.BucketAlreadyOwnedByYou); err != nil && !errors.As(err, &mine) {
+		return fmt.Errorf("make a bucket: %w", err)
+	}
+	if _, err := c.PutObject(ctx, &s3.PutObjectInput{Bucket: &bucket, Key: &key}, once); err != nil {
+		return fmt.Errorf("put: %w", err)
+	}
+	if _, err := c.DeleteObject(ctx, &s3.DeleteObjectInput{Bucket: &bucket, Key: &key}, once); err != nil {
+		return fmt.Errorf("delete: %w", err)
+	}
+	if _, err := c.DeleteBucket(ctx, &s3.DeleteBucketInput{Bucket: &bucket}, once); err != nil {
+		return fmt.Errorf("delete the bucket: %w", err)
+	}
+	return nil
+}
+
+// Vacuum makes a SeaweedFS give up the bytes of what was deleted, which lie in
+// its volumes until then, and returns once it has.
+func (s *S3) Vacuum(t testing.TB) {
+	t.Helper()
+	q, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+s.master+"/vol/vacuum?garbageThreshold=0.0001", nil)
 	if err != nil {
-		return err
+		t.Fatal(err)
 	}
 	c := http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
 	r, err := c.Do(q)
 	if err != nil {
-		return err
+		t.Fatalf("vacuum: %v", err)
 	}
-	defer func() { _ = r.Body.Close() }()
-	answer, err := io.ReadAll(r.Body)
-	if err != nil {
-		return err
+	if err := r.Body.Close(); err != nil || r.StatusCode != http.StatusOK {
+		t.Fatalf("vacuum: %s, %v", r.Status, err)
 	}
-	if r.StatusCode != http.StatusOK || !strings.Contains(string(answer), `"fid"`) {
-		return fmt.Errorf("the master assigns nothing: %s, %s", r.Status, answer)
-	}
-	return nil
 }
 
 // freePorts returns ports of 127.0.0.1, no two the same, that were free a moment
