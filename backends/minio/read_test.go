@@ -121,6 +121,7 @@ func TestRefusedCredentialsAndOutagesAreUnavailable(t *testing.T) {
 func TestABucketThatIsGoneIsNoAbsence(t *testing.T) {
 	for name, server := range map[string]*servers.S3{
 		"MinIO": servers.MinIO(t, servers.MinIOOptions{}), "versitygw": servers.VersityGW(t, servers.VersityGWOptions{}),
+		"SeaweedFS": servers.SeaweedFS(t, servers.SeaweedFSOptions{Args: []string{"-s3.autoCreateBucket=false"}}),
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := open(t, options(server, "never-made"))

@@ -56,6 +56,7 @@ type place struct {
 func places(t *testing.T) []place {
 	m := servers.MinIO(t, servers.MinIOOptions{})
 	v := servers.VersityGW(t, servers.VersityGWOptions{})
+	w := servers.SeaweedFS(t, servers.SeaweedFSOptions{})
 	return []place{
 		{"minio, plain", m, servers.Bucket{}},
 		{"minio, versioned", m, servers.Bucket{Versioned: true}},
@@ -63,6 +64,10 @@ func places(t *testing.T) []place {
 		{"minio, with locks", m, servers.Bucket{ObjectLock: true}},
 		{"versitygw, plain", v, servers.Bucket{}},
 		{"versitygw, versioned", v, servers.Bucket{Versioned: true}},
+		{"seaweedfs, plain", w, servers.Bucket{}},
+		{"seaweedfs, versioned", w, servers.Bucket{Versioned: true}},
+		{"seaweedfs, suspended", w, servers.Bucket{Suspended: true}},
+		{"seaweedfs, with locks", w, servers.Bucket{ObjectLock: true}},
 	}
 }
 

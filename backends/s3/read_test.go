@@ -136,6 +136,7 @@ func TestARedirectIsNotFollowed(t *testing.T) {
 func TestAMissingBucketIsAnOutage(t *testing.T) {
 	for name, server := range map[string]*servers.S3{
 		"minio": servers.MinIO(t, servers.MinIOOptions{}), "versitygw": servers.VersityGW(t, servers.VersityGWOptions{}),
+		"seaweedfs": servers.SeaweedFS(t, servers.SeaweedFSOptions{Args: []string{"-s3.autoCreateBucket=false"}}),
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := open(t, hasty(options(server, "absent", "")))

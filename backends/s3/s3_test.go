@@ -54,6 +54,7 @@ func eachServer(t *testing.T, test func(t *testing.T, server *servers.S3, bucket
 	}{
 		{"minio", servers.MinIO(t, servers.MinIOOptions{})},
 		{"versitygw", servers.VersityGW(t, servers.VersityGWOptions{})},
+		{"seaweedfs", servers.SeaweedFS(t, servers.SeaweedFSOptions{})},
 	} {
 		for kind, like := range kinds() {
 			t.Run(c.name+"/"+kind, func(t *testing.T) {

@@ -306,6 +306,24 @@ func TestServeRefusesABucketWhereErasureIsImpossible(t *testing.T) {
 	start(t, testConfig(t, t.TempDir(), settings)).end(t)
 }
 
+// SeaweedFS keeps the marker of a suspended bucket, whoever deletes it.
+func TestASuspendedBucketOfSeaweedFSIsRefused(t *testing.T) {
+	server := servers.SeaweedFS(t, servers.SeaweedFSOptions{})
+	server.Bucket(t, "bucket", servers.Bucket{Suspended: true})
+	settings := inBucket(server, "bucket")
+	d, code := doctor(t, settings)
+	d.wants(t, "delete", backends.Fail, true, "still lists what it said was deleted")
+	if code != exitError || d.OK || d.Erasure {
+		t.Errorf("ended with %d: %+v", code, d)
+	}
+	err := serve(t.Context(), testConfig(t, t.TempDir(), settings), quiet(), func(string) { t.Error("served") })
+	if !errors.Is(err, errNoErasure) {
+		t.Errorf("ended with %v", err)
+	}
+	settings["backend.allowResidue"] = "true"
+	start(t, testConfig(t, t.TempDir(), settings)).end(t)
+}
+
 // A bucket that became impossible while nobody looked ends a later start too.
 func TestServeRefusesALaterStartAsWell(t *testing.T) {
 	server := servers.MinIO(t, servers.MinIOOptions{})

@@ -81,14 +81,15 @@ type column struct {
 
 func TestTable(t *testing.T) {
 	minIO, versity := servers.MinIO(t, servers.MinIOOptions{}), servers.VersityGW(t, servers.VersityGWOptions{})
+	seaweed := servers.SeaweedFS(t, servers.SeaweedFSOptions{})
 	var b strings.Builder
-	fmt.Fprintf(&b, "Servers: MinIO `%s`, versitygw `%s`.\n\n", versionOf(t, minIO), versionOf(t, versity))
+	fmt.Fprintf(&b, "Servers: MinIO `%s`, versitygw `%s`, SeaweedFS `%s`.\n\n", versionOf(t, minIO), versionOf(t, versity), versionOf(t, seaweed))
 	for _, d := range drivers() {
 		var columns []column
 		for _, s := range []struct {
 			name string
 			*servers.S3
-		}{{"MinIO", minIO}, {"versitygw", versity}} {
+		}{{"MinIO", minIO}, {"versitygw", versity}, {"SeaweedFS", seaweed}} {
 			for _, k := range kinds() {
 				bucket := d.name + "-" + k.name
 				s.Bucket(t, bucket, k.Bucket)

@@ -23,6 +23,8 @@ type S3 struct {
 	AccessKey string // of the root user, who may do everything
 	SecretKey string
 	Dir       string // where its data lies
+
+	master string // of SeaweedFS: host and port of the master's HTTP
 }
 
 // Bucket says what a new bucket is like; the zero value is a plain one.

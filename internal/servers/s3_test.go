@@ -10,6 +10,7 @@ import (
 func TestS3ServersMakeBucketsAsAsked(t *testing.T) {
 	for name, server := range map[string]*S3{
 		"minio": MinIO(t, MinIOOptions{}), "versitygw": VersityGW(t, VersityGWOptions{}),
+		"seaweedfs": SeaweedFS(t, SeaweedFSOptions{}),
 	} {
 		for _, c := range []struct {
 			name string
@@ -39,6 +40,7 @@ func TestS3ServersMakeBucketsAsAsked(t *testing.T) {
 func TestAServerKeepsItsDataOverARestart(t *testing.T) {
 	for name, server := range map[string]*S3{
 		"minio": MinIO(t, MinIOOptions{}), "versitygw": VersityGW(t, VersityGWOptions{}),
+		"seaweedfs": SeaweedFS(t, SeaweedFSOptions{}),
 	} {
 		t.Run(name, func(t *testing.T) {
 			server.Bucket(t, "kept", Bucket{})
