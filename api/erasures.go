@@ -25,7 +25,7 @@ func erasureRoutes() []route {
 			answers: []reply{{202, wire.Erasure{}, []string{headerLocation}}, {200, wire.DryRun{}, nil}},
 		},
 		{
-			method: "GET", path: pathErasures, id: "listErasures", roles: dpoRole,
+			method: "GET", path: pathErasures, id: "listErasures", roles: dpoRole | approverRole,
 			about: "erasures, newest first; as CSV all of them, or limit", act: (*API).listErasures,
 			query: append(listQuery(),
 				param{"state", "one of the states of an erasure"}, param{"regime", "one of the regimes"},
@@ -33,7 +33,7 @@ func erasureRoutes() []route {
 			answers: []reply{{200, orCSV{wire.Erasures{}}, nil}},
 		},
 		{
-			method: "GET", path: pathErasure, id: "getErasure", roles: dpoRole,
+			method: "GET", path: pathErasure, id: "getErasure", roles: dpoRole | approverRole,
 			about: "how far an erasure is", act: (*API).erasure, answers: []reply{{200, wire.Erasure{}, nil}},
 		},
 		{

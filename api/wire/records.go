@@ -169,6 +169,7 @@ type Erasure struct {
 	Approvals   int               `json:"approvals" doc:"how many people must approve"`
 	ApprovedBy  []string          `json:"approvedBy" doc:"token ids"`
 	DecidedBy   *string           `json:"decidedBy" doc:"token id of who denied or cancelled it"`
+	DecidedAt   *time.Time        `json:"decidedAt" doc:"when it was denied or cancelled; null: it was not, or when was not kept yet"`
 	Code        *string           `json:"code" doc:"why it was denied"`
 	Regime      *string           `json:"regime"`
 	ExternalRef *string           `json:"externalRef"`

@@ -261,6 +261,18 @@ func (a *app) waitErased(r *client.Client, e wire.Erasure, limit time.Duration) 
 	return last, nil
 }
 
+// decidedText says when an erasure was denied or cancelled, and why it was denied.
+func decidedText(e *wire.Erasure) string {
+	text := e.State
+	if e.DecidedAt != nil {
+		text += " at " + e.DecidedAt.Format(time.RFC3339)
+	}
+	if e.Code != nil {
+		text += ": " + *e.Code
+	}
+	return text
+}
+
 func (a *app) printErasure(e wire.Erasure) error {
 	if a.json {
 		return a.printJSON(e)
@@ -277,10 +289,8 @@ func (a *app) printErasure(e wire.Erasure) error {
 		if e.GraceUntil != nil {
 			fmt.Fprintf(w, "reads are null; it can be cancelled until %s\n", e.GraceUntil.Format(time.RFC3339))
 		}
-	case "denied":
-		if e.Code != nil {
-			fmt.Fprintf(w, "denied: %s\n", *e.Code)
-		}
+	case "denied", "cancelled":
+		fmt.Fprintln(w, decidedText(&e))
 	}
 	if e.CallbackSecret != "" {
 		fmt.Fprintf(w, "callback secret, shown once: %s\n", e.CallbackSecret)

@@ -151,6 +151,19 @@ func jobSentences() []sentence {
 			e.equal("open", e.stats().ErasuresOpen, int64(1))
 			e.equal("oldest", e.stats().OldestErasure, at(8))
 		}},
+		{"an erasure that waits is open and does not run; one that was denied or cancelled is not open", func(e *env) {
+			e.scene()
+			e.asked(1, 1, executionScope(1))
+			grace, deferred := eraseOf(2, executionScope(2)), eraseOf(3, subjectScope(1))
+			grace.GraceUntil, deferred.DeferUntil = at(60), at(60)
+			e.fence(grace)
+			e.fence(deferred)
+			e.equal("waiting", e.stats().ErasuresOpen, int64(3))
+			e.equal("oldest", e.stats().OldestErasure, time.Time{})
+			e.decide(decisionOf(1, ledger.ActDeny, "dan"))
+			e.decide(decisionOf(2, ledger.ActCancel, "dan"))
+			e.equal("ended", e.stats().ErasuresOpen, int64(1))
+		}},
 	}
 }
 

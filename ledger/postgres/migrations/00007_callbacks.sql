@@ -7,3 +7,6 @@ CREATE INDEX webhooks_callbacks ON webhooks (erasure) WHERE erasure <> '';
 
 -- When an erasure was denied or cancelled; NULL: it was not, or before this column was.
 ALTER TABLE erasures ADD COLUMN decided_at BIGINT;
+
+-- Those that have not ended are counted at every scrape.
+CREATE INDEX erasures_open ON erasures (state, fenced_at) WHERE state NOT IN ('erased', 'denied', 'cancelled');
