@@ -1,6 +1,8 @@
 package ledgertest
 
 import (
+	"bytes"
+	"slices"
 	"time"
 
 	"github.com/blobd/blobd"
@@ -244,6 +246,39 @@ func tombstoneSentences() []sentence {
 				e.equal("state", e.state(1, n), ledger.BlobErased)
 			}
 			e.equal("collected", e.state(1, 5), ledger.BlobCollected)
+		}},
+		{"rows that came behind the place are left, also where none is after it", func(e *env) {
+			byRef := []int{0, 1, 2, 3, 4, 5}
+			slices.SortFunc(byRef, func(a, b int) int { ra, rb := refOf(a), refOf(b); return bytes.Compare(ra[:], rb[:]) })
+			e.commit(capture(1, start, newBlob(byRef[4]), newBlob(byRef[5])))
+			e.fence(fenceOf(1, 1))
+			j := e.claim()
+			tombstone := func() int {
+				e.Helper()
+				left, err := e.Tombstone(e.ctx, j.Lease, 1)
+				e.must(err)
+				return left
+			}
+			e.equal("left", tombstone(), 1)
+			var behind []ledger.Position
+			for _, n := range byRef[:4] {
+				behind = append(behind, position(1, n))
+			}
+			_, err := e.EnterMissing(e.ctx, behind, at(21))
+			e.must(err)
+			for range 4 {
+				e.equal("left", tombstone(), 1)
+			}
+			rounds := 5 // a step may find the end and nothing else
+			for tombstone() > 0 {
+				if rounds++; rounds > 9 {
+					e.Fatal("rows stay")
+				}
+			}
+			for n := range 6 {
+				e.equal("state", e.state(1, n), ledger.BlobErased)
+			}
+			e.must(e.Finish(e.ctx, j.Lease, ledger.Progress{}, at(25), nil))
 		}},
 		{"rows that came behind the last tombstone are found too", func(e *env) {
 			e.commit(capture(1, start, newBlob(1), newBlob(2), newBlob(3)))
