@@ -141,6 +141,11 @@ func TestADenialSaysWhy(t *testing.T) {
 	s := e.put("x", canaryText)
 	e.needApprovals("1")
 	got := e.erase(`{"executionId":"x"}`, `,"regime":"ccpa"`)
+	if got.DecidedAt != nil {
+		t.Errorf("decided at %v before it was", got.DecidedAt)
+	}
+	e.clock.add(time.Hour)
+	when := e.clock.now().Truncate(time.Microsecond)
 	denied := e.ask("approver", "POST", "/v1/erasures/"+got.ID+"/deny", `{"code":"ID_UNVERIFIED","reason":"`+canaryPurpose+`"}`)
 	denied.want(t, http.StatusOK, "")
 	denied.into(t, &got)
@@ -149,6 +154,11 @@ func TestADenialSaysWhy(t *testing.T) {
 	}
 	if strings.Contains(string(denied.body), canaryPurpose) {
 		t.Error("the answer repeats the reason")
+	}
+	e.clock.add(time.Hour)
+	e.ask("approver", "GET", "/v1/erasures/"+got.ID, "").into(t, &got)
+	if got.DecidedAt == nil || !got.DecidedAt.Equal(when) || got.Clock == nil || got.Clock.EndedAt == nil || !got.Clock.EndedAt.Equal(when) {
+		t.Errorf("decided at %v, want %v; clock %+v", got.DecidedAt, when, got.Clock)
 	}
 	e.approve("approver", got.ID, got.Plan.Digest).want(t, http.StatusConflict, wire.CodeConflict)
 	e.wantRead("x", s.Ref, canaryText)

@@ -1,7 +1,8 @@
 package api
 
 import (
-	"net/url"
+	"context"
+	"fmt"
 	"slices"
 	"time"
 	"unicode/utf8"
@@ -14,7 +15,7 @@ import (
 const clockSkew = time.Minute
 
 // eraseRequest checks an erasure: first that it is well-formed (400), then that
-// this version has what it asks for (501).
+// this server has what it asks for (501).
 func (c *call) eraseRequest(q *wire.EraseRequest) (store.EraseRequest, error) {
 	r := store.EraseRequest{
 		Tenant: c.who.tenant, Actor: c.who.token, Reason: q.Reason, LegalBasis: q.LegalBasis,
@@ -39,13 +40,39 @@ func (c *call) eraseRequest(q *wire.EraseRequest) (store.EraseRequest, error) {
 		r.Grace = time.Duration(*q.GraceSeconds) * time.Second
 	}
 	if q.Callback != nil {
-		return r, errNotYet("callback")
+		return r, c.rt.api.checkCallback(*q.Callback, r.WholeTenant)
 	}
 	return r, nil
 }
 
-func errNotYet(field string) error {
-	return refuse(wire.CodeNotImplemented, "this version does not have the field %s yet; nothing was done", field)
+// checkCallback refuses a callback to which nothing would be sent. No error repeats the
+// URL. Nothing can be signed for a tenant that was off-boarded, so that the end of such
+// an erasure is told to nobody.
+func (a *API) checkCallback(url string, wholeTenant bool) error {
+	hooks, err := a.webhooks()
+	if err != nil {
+		return err
+	}
+	if wholeTenant {
+		return refuse(wire.CodeInvalid, "callback: the erasure of a whole tenant cannot be told")
+	}
+	if err := hooks.CheckURL(url); err != nil {
+		return invalid(fmt.Errorf("callback: %w", err))
+	}
+	return nil
+}
+
+// draftCallback gives a request its callback, and returns the callback's secret.
+func (a *API) draftCallback(ctx context.Context, r *store.EraseRequest, url *string) (secret string, err error) {
+	if url == nil {
+		return "", nil
+	}
+	secret, callback, err := a.Config.Webhooks.Callback(ctx, r.Tenant, *url, r.Actor)
+	if err != nil {
+		return "", err
+	}
+	r.Callback = &callback
+	return secret, nil
 }
 
 // checkErasure checks everything but the scope.
@@ -64,9 +91,6 @@ func (c *call) checkErasure(q *wire.EraseRequest) error {
 	}
 	if g := q.GraceSeconds; g != nil && (*g < 0 || *g > wire.MaxGraceSeconds) {
 		return refuse(wire.CodeInvalid, "graceSeconds: want 0 to %d", wire.MaxGraceSeconds)
-	}
-	if q.Callback != nil && !isWebURL(*q.Callback) {
-		return refuse(wire.CodeInvalid, "callback: want an absolute http or https URL")
 	}
 	return checkClock(c.rt.api.Now(), q)
 }
@@ -101,9 +125,4 @@ func checkClock(now time.Time, q *wire.EraseRequest) error {
 		return refuse(wire.CodeInvalid, "dueAt: is before receivedAt")
 	}
 	return nil
-}
-
-func isWebURL(s string) bool {
-	u, err := url.Parse(s)
-	return err == nil && (u.Scheme == "http" || u.Scheme == "https") && u.Host != "" && u.User == nil && len(s) <= 2048
 }

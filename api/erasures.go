@@ -25,7 +25,7 @@ func erasureRoutes() []route {
 			answers: []reply{{202, wire.Erasure{}, []string{headerLocation}}, {200, wire.DryRun{}, nil}},
 		},
 		{
-			method: "GET", path: pathErasures, id: "listErasures", roles: dpoRole,
+			method: "GET", path: pathErasures, id: "listErasures", roles: dpoRole | approverRole,
 			about: "erasures, newest first; as CSV all of them, or limit", act: (*API).listErasures,
 			query: append(listQuery(),
 				param{"state", "one of the states of an erasure"}, param{"regime", "one of the regimes"},
@@ -33,7 +33,7 @@ func erasureRoutes() []route {
 			answers: []reply{{200, orCSV{wire.Erasures{}}, nil}},
 		},
 		{
-			method: "GET", path: pathErasure, id: "getErasure", roles: dpoRole,
+			method: "GET", path: pathErasure, id: "getErasure", roles: dpoRole | approverRole,
 			about: "how far an erasure is", act: (*API).erasure, answers: []reply{{200, wire.Erasure{}, nil}},
 		},
 		{
@@ -75,16 +75,24 @@ func (a *API) erase(c *call) error {
 			return a.previewErasure(c, r)
 		}
 		c.offboards = r.WholeTenant
-		return a.once(c, body, func(ctx context.Context) (outcome, error) { return a.startErasure(ctx, r) })
+		return a.once(c, body, func(ctx context.Context) (outcome, error) { return a.startErasure(ctx, r, q.Callback) })
 	})
 }
 
-func (a *API) startErasure(ctx context.Context, r store.EraseRequest) (outcome, error) {
+// startErasure answers with the secret of the callback too, which is shown here and
+// nowhere else.
+func (a *API) startErasure(ctx context.Context, r store.EraseRequest, callback *string) (outcome, error) {
+	secret, err := a.draftCallback(ctx, &r, callback)
+	if err != nil {
+		return outcome{}, err
+	}
 	e, err := a.Store.Erase(ctx, r)
 	if err != nil {
 		return outcome{}, err
 	}
-	return outcomeOf(http.StatusAccepted, pathErasures+"/"+e.ID, erasureOf(e, r.Refs))
+	out := erasureOf(e, r.Refs)
+	out.CallbackSecret = secret
+	return outcomeOf(http.StatusAccepted, pathErasures+"/"+e.ID, out)
 }
 
 func (a *API) previewErasure(c *call, r store.EraseRequest) error {

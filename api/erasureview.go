@@ -21,7 +21,7 @@ func erasureOf(e ledger.Erasure, refs []blobd.Ref) *wire.Erasure {
 			VersionsDeleted: e.Progress.VersionsDeleted, Failed: e.Progress.Failed, Remaining: e.Progress.Remaining,
 		},
 		Outcomes: outcomesOf(&e), RequestedBy: e.RequestedBy, Approvals: e.Approvals, ApprovedBy: e.ApprovedBy,
-		DecidedBy: textOrNull(e.DecidedBy), Code: textOrNull(e.Code), Regime: textOrNull(e.Regime),
+		DecidedBy: textOrNull(e.DecidedBy), DecidedAt: timeOrNull(e.DecidedAt), Code: textOrNull(e.Code), Regime: textOrNull(e.Regime),
 		ExternalRef: textOrNull(e.ExternalRef), RequestedAt: e.FencedAt.UTC(), ReceivedAt: timeOrNull(e.ReceivedAt),
 		DueAt: timeOrNull(e.DueAt), GraceUntil: timeOrNull(e.GraceUntil), ErasedAt: timeOrNull(e.ErasedAt),
 		Items: itemsOf(&e, refs),

@@ -141,8 +141,8 @@ func stateFigures() []struct{ name, help string } {
 		{"blobd_blobs", "Live blobs."},
 		{"blobd_executions", "Executions."},
 		{"blobd_bytes", "Readable bytes of live blobs."},
-		{"blobd_erasures_open", "Erasures that are not erased yet."},
-		{"blobd_erasure_oldest_open_seconds", "Age of the oldest erasure that is not erased yet; 0: there is none."},
+		{"blobd_erasures_open", "Erasures that have not ended, in whatever state; blobd_erasure_requests tells them by state."},
+		{"blobd_erasure_oldest_open_seconds", "Age of the oldest erasure that runs; 0: none does."},
 		{"blobd_journal_unpublished", "Records that are not in the journal yet."},
 		{"blobd_ledger_wal_bytes", "Size of the write-ahead log, where there is one."},
 	}

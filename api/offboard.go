@@ -24,7 +24,7 @@ func (a *API) offboardTenant(c *call) error {
 	default:
 		return refuse(wire.CodeInvalid, "dryRun: want true or false")
 	}
-	o, err := a.startErasure(c.r.Context(), r)
+	o, err := a.startErasure(c.r.Context(), r, nil)
 	if err != nil {
 		return err
 	}

@@ -80,7 +80,7 @@ func erasureLine(e *ledger.Erasure, now time.Time) wire.ErasureLine {
 	held, floor := keptBy(e)
 	line := wire.ErasureLine{
 		ID: e.ID, Type: "erasure", Scope: scope.Form, Regime: e.Regime, ExternalRef: e.ExternalRef, Received: e.ReceivedAt.UTC(),
-		Due: timeOrNull(e.DueAt), Completed: timeOrNull(e.ErasedAt), State: string(e.Stands()), Basis: e.Code,
+		Due: timeOrNull(e.DueAt), Completed: timeOrNull(e.EndedAt()), State: string(e.Stands()), Basis: e.Code,
 		Blobs: max(e.Plan.Blobs, doneOf(e)), Erased: doneOf(e), Kept: held + floor + e.Progress.Failed, RequestedBy: e.RequestedBy, ApprovedBy: listOrEmpty(e.ApprovedBy),
 	}
 	switch e.Stands() {
@@ -95,12 +95,12 @@ func erasureLine(e *ledger.Erasure, now time.Time) wire.ErasureLine {
 	default:
 		line.Outcome, line.Basis = lineOpen, string(keptBasis(e))
 	}
-	if !e.ErasedAt.IsZero() {
-		days := dayOf(e.ErasedAt) - dayOf(e.ReceivedAt)
+	if !e.EndedAt().IsZero() {
+		days := dayOf(e.EndedAt()) - dayOf(e.ReceivedAt)
 		line.Days = &days
 	}
 	if !e.DueAt.IsZero() {
-		line.Overdue = !e.State.Ended() && now.After(e.DueAt) || e.ErasedAt.After(e.DueAt)
+		line.Overdue = !e.State.Ended() && now.After(e.DueAt) || e.EndedAt().After(e.DueAt)
 	}
 	return line
 }
@@ -161,7 +161,7 @@ func (s *erasureSums) add(l *wire.ErasureLine) {
 	if l.Overdue {
 		s.Overdue++
 	}
-	if l.Days != nil {
+	if l.Days != nil && l.Outcome != lineCancelled { // which nobody answered
 		s.days[*l.Days]++
 	}
 }

@@ -40,8 +40,9 @@ func (a answer) table(t *testing.T) (header []string, rows []map[string]string) 
 	return all[0], rows
 }
 
-// Two are completed after 2 and 3 days, one is denied, one is open and overdue. The
-// figures are those of a calendar, worked out by hand.
+// Two are erased after 2 and 3 days, one is denied after 4 and too late, one is
+// cancelled, which nobody answered, one is open and overdue. The figures are those of a
+// calendar, worked out by hand.
 func TestTheReportOfErasures(t *testing.T) {
 	e := newEnv(t)
 	e.clock.add(time.Date(2031, 3, 10, 12, 0, 0, 0, time.UTC).Sub(e.clock.now()))
@@ -54,24 +55,27 @@ func TestTheReportOfErasures(t *testing.T) {
 	b := ask("b", "2031-03-07T01:00:00Z", `,"dueAt":"2031-03-08T00:00:00Z"`)
 	e.runErasures()
 	e.needApprovals("1")
-	c := ask("c", "2031-03-10T10:00:00Z", "")
+	c := ask("c", "2031-03-06T10:00:00Z", `,"dueAt":"2031-03-09T00:00:00Z"`)
+	e.clock.add(time.Date(2031, 3, 10, 13, 0, 0, 0, time.UTC).Sub(e.clock.now()))
 	e.ask("approver", "POST", "/v1/erasures/"+c.ID+"/deny", `{"code":"CCPA_105_D"}`).want(t, http.StatusOK, "")
+	withdrawn := ask("e", "2031-03-01T10:00:00Z", `,"dueAt":"2031-05-09T00:00:00Z"`)
+	e.ask("dpo", "POST", "/v1/erasures/"+withdrawn.ID+"/cancel", "").want(t, http.StatusOK, "")
 	d := ask("d", "2031-03-01T00:00:00Z", `,"dueAt":"2031-03-09T00:00:00Z"`)
 
 	got := e.ask("dpo", "GET", "/v1/reports/erasures", "")
 	got.want(t, http.StatusOK, "")
 	var report wire.ErasuresReport
 	got.into(t, &report)
-	two, half := 2.5, 2.5
+	mean, median := 3.0, 3.0
 	want := wire.ErasureSummary{
-		Received: 4, States: map[string]int64{"erased": 2, "denied": 1, "awaiting_approval": 1},
-		Outcomes: map[string]int64{"complied": 2, "denied": 1, "open": 1}, Denials: map[string]int64{"CCPA_105_D": 1},
-		Overdue: 2, MeanDays: &two, MedianDays: &half,
+		Received: 5, States: map[string]int64{"erased": 2, "denied": 1, "cancelled": 1, "awaiting_approval": 1},
+		Outcomes: map[string]int64{"complied": 2, "denied": 1, "cancelled": 1, "open": 1}, Denials: map[string]int64{"CCPA_105_D": 1},
+		Overdue: 3, MeanDays: &mean, MedianDays: &median,
 	}
 	if diff := cmp.Diff(want, report.Summary); diff != "" {
 		t.Errorf("summary (-want +got):\n%s", diff)
 	}
-	if report.Report.Report != "erasures" || report.Tenant != "default" || report.From != nil || len(report.Items) != 4 {
+	if report.Report.Report != "erasures" || report.Tenant != "default" || report.From != nil || len(report.Items) != 5 {
 		t.Errorf("report: %s", got.body)
 	}
 
@@ -89,9 +93,10 @@ func TestTheReportOfErasures(t *testing.T) {
 			"due": "2031-04-20T00:00:00Z", "state": "erased", "outcome": "complied", "basis": "", "days": "2", "overdue": "false",
 			"blobs": "1", "erased": "1", "kept": "0",
 		},
-		b.ID: {"days": "3", "overdue": "true", "outcome": "complied", "blobs": "0"},
-		c.ID: {"state": "denied", "outcome": "denied", "basis": "CCPA_105_D", "days": "", "completed": ""},
-		d.ID: {"state": "awaiting_approval", "outcome": "open", "overdue": "true", "days": ""},
+		b.ID:         {"days": "3", "overdue": "true", "outcome": "complied", "blobs": "0"},
+		c.ID:         {"state": "denied", "outcome": "denied", "basis": "CCPA_105_D", "days": "4", "completed": "2031-03-10T13:00:00Z", "overdue": "true"},
+		withdrawn.ID: {"state": "cancelled", "outcome": "cancelled", "days": "9", "completed": "2031-03-10T13:00:01Z", "overdue": "false"},
+		d.ID:         {"state": "awaiting_approval", "outcome": "open", "overdue": "true", "days": ""},
 	} {
 		for name, value := range want {
 			if byID[id][name] != value {
@@ -102,10 +107,10 @@ func TestTheReportOfErasures(t *testing.T) {
 
 	for query, want := range map[string][]string{
 		"?from=2031-03-07&to=2031-03-09":                  {b.ID, a.ID},
-		"?from=2031-03-07T01:00:00.000001Z":               {c.ID, a.ID},
-		"?to=2031-03-07T01:00:00Z":                        {d.ID},
+		"?from=2031-03-07T01:00:00.000001Z":               {a.ID},
+		"?to=2031-03-07T01:00:00Z":                        {d.ID, withdrawn.ID, c.ID},
 		"?from=2031-03-11":                                nil,
-		"?from=2031-03-01T01:00:00%2B01:00&to=2031-03-02": {d.ID},
+		"?from=2031-03-01T01:00:00%2B01:00&to=2031-03-02": {d.ID, withdrawn.ID},
 	} {
 		var report wire.ErasuresReport
 		e.ask("dpo", "GET", "/v1/reports/erasures"+query, "").into(t, &report)
@@ -290,7 +295,7 @@ func TestTheCensus(t *testing.T) {
 		`blobd_holds{state="open"} 1`, `blobd_holds{state="released"} 1`, "blobd_holds_review_overdue 1",
 		`blobd_erasure_requests{state="running"} 1`, `blobd_erasure_requests{state="grace"} 1`,
 		`blobd_erasure_requests{state="deferred"} 1`, `blobd_erasure_requests{state="partial"} 0`,
-		`blobd_erasure_requests{state="awaiting_approval"} 0`, "blobd_suppressed_writes_total 0",
+		`blobd_erasure_requests{state="awaiting_approval"} 0`, "blobd_erasures_open 3", "blobd_suppressed_writes_total 0",
 	} {
 		if !strings.Contains(metrics, line+"\n") {
 			t.Errorf("the metrics do not say %s", line)

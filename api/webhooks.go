@@ -20,8 +20,10 @@ type Webhooks interface {
 	Delete(ctx context.Context, tenant, id, actor string) error
 	Replay(ctx context.Context, tenant, id, actor string, since time.Time) (int64, error)
 	Webhook(ctx context.Context, tenant, id string) (ledger.Webhook, error)
-	ListWebhooks(ctx context.Context, tenant, after string, limit int) ([]ledger.Webhook, error)
+	ListWebhooks(ctx context.Context, q ledger.WebhookQuery) ([]ledger.Webhook, error)
 	ListDeliveries(ctx context.Context, q ledger.DeliveryQuery) ([]ledger.Delivery, error)
+	CheckURL(url string) error
+	Callback(ctx context.Context, tenant, url, actor string) (secret string, c ledger.Callback, err error)
 }
 
 // Paths of webhooks.
@@ -47,7 +49,8 @@ func webhookRoutes() []route {
 		},
 		{
 			method: "GET", path: pathWebhooks, id: "listWebhooks", roles: dpoRole,
-			about: "the tenant's webhooks, by id", query: listQuery(), act: (*API).listWebhooks,
+			about: "the tenant's webhooks, by id; callbacks only of the erasure that is named", act: (*API).listWebhooks,
+			query:   append(listQuery(), param{"erasure", "id of an erasure: the callback of it, while something of it is to be told"}),
 			answers: []reply{{200, wire.Webhooks{}, nil}},
 		},
 		{
@@ -131,7 +134,7 @@ func webhookOf(w ledger.Webhook) wire.Webhook {
 		events = []string{}
 	}
 	return wire.Webhook{
-		ID: w.ID, URL: w.URL, Events: events, Description: w.Description, CreatedAt: w.CreatedAt.UTC(), CreatedBy: w.CreatedBy,
+		ID: w.ID, Erasure: w.Erasure, URL: w.URL, Events: events, Description: w.Description, CreatedAt: w.CreatedAt.UTC(), CreatedBy: w.CreatedBy,
 		DisabledAt: timeOrNull(w.DisabledAt), DisabledFor: w.DisabledFor, OldSecretUntil: timeOrNull(w.OldUntil),
 	}
 }
@@ -146,7 +149,13 @@ func (a *API) listWebhooks(c *call) error {
 	if err != nil {
 		return err
 	}
-	rows, err := hooks.ListWebhooks(c.r.Context(), c.who.tenant, p.after, p.limit+1)
+	q := ledger.WebhookQuery{Tenant: c.who.tenant, Erasure: c.param("erasure"), After: p.after, Limit: p.limit + 1}
+	if q.Erasure != "" {
+		if err := blobd.CheckName("erasure", q.Erasure); err != nil {
+			return invalid(err)
+		}
+	}
+	rows, err := hooks.ListWebhooks(c.r.Context(), q)
 	if err != nil {
 		return err
 	}

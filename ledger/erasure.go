@@ -43,6 +43,11 @@ type Fence struct {
 	// now: then its counts are the engine's own, and only PlanDigest is the caller's.
 	Plan       Plan
 	PlanDigest [32]byte
+	// Callback is told of this erasure alone: its row and its entry come with the
+	// erasure's, in the same transaction, and MaxWebhooks does not count it. An id in use is ErrConflict,
+	// an unknown tenant ErrNotFound; what CheckCallback refuses is ErrInvalid. A repeat
+	// of the fence makes none. nil: none.
+	Callback *Callback
 }
 
 // Plan counts what a scope holds. Of a whole execution Executions is 1 and Blobs
@@ -231,7 +236,10 @@ type Erasure struct {
 	Approvals  int      // how many it needs
 	ApprovedBy []string // token ids, in order
 	DecidedBy  string   // token id of who denied or cancelled it
-	Code       string   // of a denial
+	// DecidedAt is when it was denied or cancelled; zero: it was not, or by a version
+	// that did not keep it.
+	DecidedAt time.Time
+	Code      string // of a denial
 	// DecisionReason is free text, of this row alone.
 	DecisionReason string
 	// Wrap is the newest KEK version under which a backup of this ledger may hold
@@ -243,6 +251,15 @@ type Erasure struct {
 	// erasure has the larger of its record's and this. The first epoch with a later Version makes such backups
 	// useless once trimmed.
 	Wrap uint32
+}
+
+// EndedAt is when it was erased, denied or cancelled; zero: it has not ended, or that
+// was not kept.
+func (e *Erasure) EndedAt() time.Time {
+	if e.ErasedAt.IsZero() {
+		return e.DecidedAt
+	}
+	return e.ErasedAt
 }
 
 // Stands is the state as people are told it: an erasure that runs on because the

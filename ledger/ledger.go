@@ -158,11 +158,11 @@ type Jobs interface {
 	// left. Any other erasure's fence dropped them: there is nothing to do.
 	DropKeys(ctx context.Context, l Lease, limit int) (p Plan, more bool, err error)
 	// Tombstone turns up to limit rows of the erasure's scope into tombstones
-	// without content facts and subjects, and reports how many rows are left. A
+	// without content facts and subjects, and reports how many rows are left, of which
+	// it counts no more than limit: its time does not grow with what is left. A
 	// whole execution's tombstones release their repeat tags; refs erased in a
 	// living execution keep theirs, and so does what Drop dropped or found erased: there
-	// the fence of the execution releases them. Collected rows are no blobs and stay. Of a whole
-	// tenant no more than limit are counted as left.
+	// the fence of the execution releases them. Collected rows are no blobs and stay.
 	Tombstone(ctx context.Context, l Lease, limit int) (left int, err error)
 	// Finish moves the job to erased at at. Of one that only closed its scope it lifts
 	// the closing, or, of subjects, makes a suppression of it; while a row in such a

@@ -270,9 +270,9 @@ type Request struct {
 
 // Stats are counts for metrics.
 type Stats struct {
-	Blobs, Executions, Bytes int64 // live
-	ErasuresOpen             int64
-	OldestErasure            time.Time // when the oldest open erasure was fenced; zero: none is open
+	Blobs, Executions, Bytes int64     // live
+	ErasuresOpen             int64     // that have not ended
+	OldestErasure            time.Time // when the oldest of those that run was asked for; zero: none runs
 	JournalUnpublished       int64
 	WALBytes                 int64 // SQLite only
 }

@@ -15,13 +15,13 @@ import (
 type Webhooks interface {
 	// CreateWebhook adds a webhook. An id in use is ErrConflict, an unknown tenant
 	// ErrNotFound, a fenced one ErrTenantErased, one that has MaxWebhooks
-	// ErrTooLarge; what Webhook.Check refuses is ErrInvalid. It is told of every act
-	// that commits after it.
+	// ErrTooLarge; what Webhook.CheckOrdinary refuses is ErrInvalid: a callback comes
+	// with its erasure (Fence). It is told of every act that commits after it.
 	CreateWebhook(ctx context.Context, w Webhook, e Entry) error
 	// Webhook returns one of the tenant's, or ErrNotFound.
 	Webhook(ctx context.Context, tenant, id string) (Webhook, error)
-	// ListWebhooks returns a tenant's webhooks with id > after in byte order.
-	ListWebhooks(ctx context.Context, tenant, after string, limit int) ([]Webhook, error)
+	// ListWebhooks returns webhooks of a tenant by id, in byte order.
+	ListWebhooks(ctx context.Context, q WebhookQuery) ([]Webhook, error)
 	// RotateSecret replaces the secret of a webhook; the one before stays beside it
 	// until oldUntil, and one that stood beside that one is gone. It returns the
 	// webhook. Another tenant's, or an unknown one, is ErrNotFound.
@@ -40,7 +40,8 @@ type Deliveries interface {
 	FeedState(ctx context.Context) (FeedState, error)
 	// Feed moves the place in the log on and inserts one delivery of each event for
 	// each webhook of its tenant that wants it and is not disabled, due at f.At; an
-	// event that a webhook has a delivery of already is passed over. Of a fenced
+	// event that a webhook has a delivery of already is passed over. Its time does not
+	// grow with the callbacks of other erasures. Of a fenced
 	// tenant, whose secrets nobody can open, the webhooks are removed with all their
 	// deliveries. Another place than f.From is ErrConflict, and one backwards
 	// ErrInvalid; both change nothing.
@@ -50,9 +51,10 @@ type Deliveries interface {
 	// webhook are leased at once. The term rises with each claim. An engine that
 	// knows that a lease's owner ended may end the lease.
 	ClaimDelivery(ctx context.Context, owner string, at, until time.Time) (DeliveryJob, error)
-	// MoveDelivery says what became of a leased delivery, and ends the lease. A stale
-	// lease is ErrConflict and changes nothing. What DeliveryMove.Check refuses is
-	// ErrInvalid.
+	// MoveDelivery says what became of a leased delivery, and ends the lease. A
+	// callback that was told the end of its erasure, and of which nothing is pending or
+	// dead, goes with its deliveries. A stale lease is ErrConflict and changes nothing.
+	// What DeliveryMove.Check refuses is ErrInvalid.
 	MoveDelivery(ctx context.Context, l DeliveryLease, m DeliveryMove) error
 	// ListDeliveries returns deliveries of one of the tenant's webhooks, newest first.
 	ListDeliveries(ctx context.Context, q DeliveryQuery) ([]Delivery, error)
@@ -62,11 +64,12 @@ type Deliveries interface {
 	Redeliver(ctx context.Context, r Redelivery, e Entry) (int64, error)
 	// TrimDeliveries removes up to limit deliveries that ended, delivered or dead,
 	// before a time, and returns how many it removed and how many dead ones there
-	// are then, of all tenants.
+	// are then, of all tenants. It also removes up to limit callbacks that have no
+	// deliveries and whose erasure ended before that time.
 	TrimDeliveries(ctx context.Context, before time.Time, limit int) (removed int, dead int64, err error)
 }
 
-// MaxWebhooks bounds the webhooks of a tenant.
+// MaxWebhooks bounds the webhooks of a tenant, callbacks aside.
 const MaxWebhooks = 32
 
 // The types of events.
@@ -94,6 +97,19 @@ func EventTypes() []string {
 	}
 }
 
+// CallbackTypes lists the types of events that a callback is told, sorted.
+func CallbackTypes() []string {
+	return []string{
+		EventErasureApproved, EventErasureCancelled, EventErasureDeferred, EventErasureDenied, EventErasureErased,
+		EventErasurePartial, EventErasureRequested,
+	}
+}
+
+// FinalTypes lists the types of events after which there is none of the same erasure.
+func FinalTypes() []string {
+	return []string{EventErasureErased, EventErasureDenied, EventErasureCancelled}
+}
+
 // EntryWebhook is the kind of entries about webhooks: made, rotated, replayed,
 // deleted.
 const EntryWebhook EntryKind = "webhook"
@@ -102,6 +118,7 @@ const EntryWebhook EntryKind = "webhook"
 type Webhook struct {
 	ID          string // made by the caller, unique for ever
 	Tenant      string
+	Erasure     string // of a callback: the one erasure that it is told of; "": of no one
 	URL         string
 	Types       []string // of events, sorted, each once; empty: all
 	Description string   // free text, of this row alone
@@ -115,7 +132,7 @@ type Webhook struct {
 	DisabledFor string
 }
 
-// Check refuses what no engine takes from CreateWebhook, as ErrInvalid.
+// Check refuses what no engine takes of any webhook, as ErrInvalid.
 func (w *Webhook) Check() error {
 	if w.ID == "" || w.URL == "" || len(w.Secret) == 0 {
 		return fmt.Errorf("a webhook without an id, a URL or a secret: %w", blobd.ErrInvalid)
@@ -129,9 +146,45 @@ func (w *Webhook) Check() error {
 	return nil
 }
 
-// Wants reports whether an event of a type is for the webhook.
-func (w *Webhook) Wants(eventType string) bool {
-	return w.DisabledAt.IsZero() && (len(w.Types) == 0 || slices.Contains(w.Types, eventType))
+// CheckOrdinary refuses what no engine takes from CreateWebhook, as ErrInvalid.
+func (w *Webhook) CheckOrdinary() error {
+	if w.Erasure != "" {
+		return fmt.Errorf("a callback comes with its erasure: %w", blobd.ErrInvalid)
+	}
+	return w.Check()
+}
+
+// CheckCallback refuses what no engine takes as Fence.Callback, as ErrInvalid.
+func (f *Fence) CheckCallback() error {
+	if f.Callback == nil {
+		return nil
+	}
+	h := &f.Callback.Webhook
+	if h.Erasure != f.ID || h.Tenant != f.Scope.Tenant {
+		return fmt.Errorf("the callback of another erasure: %w", blobd.ErrInvalid)
+	}
+	return h.Check()
+}
+
+// Wants reports whether an event of the webhook's tenant is for it.
+func (w *Webhook) Wants(e *Event) bool {
+	return w.DisabledAt.IsZero() && (w.Erasure == "" || w.Erasure == e.Subject) &&
+		(len(w.Types) == 0 || slices.Contains(w.Types, e.Type))
+}
+
+// Callback is a webhook of one erasure with the entry of its making.
+type Callback struct {
+	Webhook Webhook
+	Entry   Entry
+}
+
+// WebhookQuery selects webhooks of a tenant: those of no erasure, or the callbacks
+// of one.
+type WebhookQuery struct {
+	Tenant  string
+	Erasure string
+	After   string // id of the last one of the page before
+	Limit   int
 }
 
 // FeedState is where deliveries stand.

@@ -107,7 +107,7 @@ func (s *Store) Clock(ctx context.Context, e ledger.Erasure) (ErasureClock, erro
 // it is not what the regime gives, it was stated: a due date that was told once does
 // not change with a list of holidays.
 func clockRequest(e *ledger.Erasure, events []ledger.ClockEvent) clock.Request {
-	r := clock.Request{Regime: e.Regime, ReceivedAt: e.ReceivedAt, StatedAt: e.DueAt, Ended: e.State.Ended(), EndedAt: e.ErasedAt}
+	r := clock.Request{Regime: e.Regime, ReceivedAt: e.ReceivedAt, StatedAt: e.DueAt, Ended: e.State.Ended(), EndedAt: e.EndedAt()}
 	if len(events) > 0 {
 		r.StatedAt = events[0].StatedAt
 	}

@@ -78,6 +78,11 @@ func (s *Store) newFence(t ledger.Tenant, scope ledger.Scope, r EraseRequest) (l
 		f.ReceivedAt = now
 	}
 	f.DueAt = s.firstDue(r.Regime, f.ReceivedAt, r.DueAt)
+	if r.Callback != nil {
+		callback := *r.Callback
+		callback.Webhook.Erasure = f.ID
+		f.Callback = &callback
+	}
 	if t.Fenced() { // everything is erased: there is nothing to approve or to wait for
 		return f, nil
 	}

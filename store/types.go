@@ -95,6 +95,8 @@ type EraseRequest struct {
 	ExternalRef string
 	ReceivedAt  time.Time // zero: now
 	DueAt       time.Time
+	// Callback is told of this erasure; its webhook's Erasure is set here. nil: none.
+	Callback *ledger.Callback
 }
 
 // OrderRequest asks for a hold, a restriction or a suppression over a scope of one

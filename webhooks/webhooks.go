@@ -235,9 +235,9 @@ func (w *Webhooks) Webhook(ctx context.Context, tenant, id string) (ledger.Webho
 	return w.o.Ledger.Webhook(ctx, tenant, id)
 }
 
-// ListWebhooks returns a tenant's webhooks with id > after in byte order.
-func (w *Webhooks) ListWebhooks(ctx context.Context, tenant, after string, limit int) ([]ledger.Webhook, error) {
-	return w.o.Ledger.ListWebhooks(ctx, tenant, after, limit)
+// ListWebhooks returns webhooks of a tenant by id, in byte order.
+func (w *Webhooks) ListWebhooks(ctx context.Context, q ledger.WebhookQuery) ([]ledger.Webhook, error) {
+	return w.o.Ledger.ListWebhooks(ctx, q)
 }
 
 // ListDeliveries returns deliveries of one of the tenant's webhooks, newest first.

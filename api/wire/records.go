@@ -40,7 +40,7 @@ type EraseRequest struct {
 	ExternalRef  string     `json:"externalRef,omitempty" maxLength:"1024"`
 	DryRun       bool       `json:"dryRun,omitzero" doc:"only a preview; nothing is changed"`
 	GraceSeconds *int64     `json:"graceSeconds,omitempty" minimum:"0" maximum:"2592000" doc:"how long it can be cancelled and everything comes back; reads are null meanwhile; default 0"`
-	Callback     *string    `json:"callback,omitempty" doc:"not in this version"`
+	Callback     *string    `json:"callback,omitempty" maxLength:"2048" doc:"a URL, as of a webhook, that is told of this erasure alone; not of a whole tenant"`
 }
 
 // MaxGraceSeconds bounds EraseRequest.GraceSeconds: thirty days.
@@ -169,6 +169,7 @@ type Erasure struct {
 	Approvals   int               `json:"approvals" doc:"how many people must approve"`
 	ApprovedBy  []string          `json:"approvedBy" doc:"token ids"`
 	DecidedBy   *string           `json:"decidedBy" doc:"token id of who denied or cancelled it"`
+	DecidedAt   *time.Time        `json:"decidedAt" doc:"when it was denied or cancelled; null: it was not, or when was not kept yet"`
 	Code        *string           `json:"code" doc:"why it was denied"`
 	Regime      *string           `json:"regime"`
 	ExternalRef *string           `json:"externalRef"`
@@ -179,6 +180,8 @@ type Erasure struct {
 	ErasedAt    *time.Time        `json:"erasedAt"`
 	Clock       *Clock            `json:"clock,omitempty" doc:"absent in a listing, and where there is neither a regime nor a due date"`
 	Items       []ErasureItem     `json:"items,omitzero" doc:"what is in scope; absent in a listing"`
+	// CallbackSecret is what deliveries to the callback are signed with.
+	CallbackSecret string `json:"callbackSecret,omitempty" doc:"whsec_ and base64, where a callback was asked for; in the answer to that request only"`
 }
 
 // ErasureItem is one thing in an erasure's scope: all of the scope, or a blob of

@@ -27,7 +27,7 @@ type ErasureLine struct {
 	ExternalRef string     `json:"externalRef"`
 	Received    time.Time  `json:"received"`
 	Due         *time.Time `json:"due"`
-	Completed   *time.Time `json:"completed"`
+	Completed   *time.Time `json:"completed" doc:"when it was erased, denied or cancelled"`
 	State       string     `json:"state"`
 	Outcome     string     `json:"outcome" enum:"complied,partial,denied,cancelled,open"`
 	Basis       string     `json:"basis" doc:"of a denial: its code; of what is kept: LEGAL_HOLD, LEGAL_FLOOR or STORE_REFUSED"`
@@ -47,7 +47,7 @@ type ErasureSummary struct {
 	Outcomes   map[string]int64 `json:"outcomes"`
 	Denials    map[string]int64 `json:"denials" doc:"per code"`
 	Overdue    int64            `json:"overdue"`
-	MeanDays   *float64         `json:"meanDays" doc:"of those completed; null: none is"`
+	MeanDays   *float64         `json:"meanDays" doc:"of those erased or denied; null: none is"`
 	MedianDays *float64         `json:"medianDays"`
 }
 

@@ -12,6 +12,7 @@ type NewWebhook struct {
 // Webhook is a webhook without its secret.
 type Webhook struct {
 	ID          string     `json:"id"`
+	Erasure     string     `json:"erasure,omitempty" doc:"of a callback: the one erasure that it is told of; it goes by itself"`
 	URL         string     `json:"url"`
 	Events      []string   `json:"events" doc:"empty: all"`
 	Description string     `json:"description"`

@@ -73,6 +73,8 @@ type eraseRequestCmd struct {
 	scopeFlags
 	askFlags
 	waitFlags
+	Callback string `help:"Have this URL told of the erasure, https; the secret that it checks the requests with is shown once." placeholder:"URL"`
+	Out      string `help:"Write the callback's secret to this new file (0600) instead of stdout." type:"path" placeholder:"FILE"`
 	FollowID string `name:"status" help:"Show this erasure instead of asking for one." placeholder:"ID"`
 	DryRun   bool   `help:"Say what would be erased, and do nothing."`
 	Yes      bool   `help:"Do not ask."`
@@ -94,6 +96,9 @@ func (e eraseRequestCmd) Run(a *app) error {
 	if err != nil {
 		return err
 	}
+	if e.Callback != "" {
+		q.Callback = &e.Callback
+	}
 	r, err := a.remote()
 	if err != nil {
 		return err
@@ -110,7 +115,23 @@ func (e eraseRequestCmd) Run(a *app) error {
 	if err != nil {
 		return err
 	}
+	if err := a.keepCallbackSecret(&erasure, e.Out); err != nil {
+		return err
+	}
 	return a.endErasure(r, erasure, e.waitFlags)
+}
+
+// keepCallbackSecret writes the secret of a new erasure's callback to a new file, or
+// leaves it to be shown.
+func (a *app) keepCallbackSecret(e *wire.Erasure, out string) error {
+	if out == "" || e.CallbackSecret == "" {
+		return nil
+	}
+	if err := writeNew(out, e.CallbackSecret); err != nil {
+		return fmt.Errorf("erasure %s began, and the secret of its callback could not be written down, rotate it: %w", e.ID, err)
+	}
+	e.CallbackSecret = ""
+	return nil
 }
 
 // confirm asks for the id of an execution, or for the number of blobs of a wider
@@ -231,11 +252,25 @@ func (a *app) waitErased(r *client.Client, e wire.Erasure, limit time.Duration) 
 	}
 	bar := a.total("objects deleted", e.Plan.Blobs)
 	defer bar.end()
+	secret := e.CallbackSecret // which is in no later answer
 	last, err := r.WaitErased(ctx, e.ID, func(e wire.Erasure) { bar.set(e.Progress.ObjectsDeleted) })
 	if err != nil {
 		return e, fmt.Errorf("erasure %s has not ended: %w", e.ID, err)
 	}
+	last.CallbackSecret = secret
 	return last, nil
+}
+
+// decidedText says when an erasure was denied or cancelled, and why it was denied.
+func decidedText(e *wire.Erasure) string {
+	text := e.State
+	if e.DecidedAt != nil {
+		text += " at " + e.DecidedAt.Format(time.RFC3339)
+	}
+	if e.Code != nil {
+		text += ": " + *e.Code
+	}
+	return text
 }
 
 func (a *app) printErasure(e wire.Erasure) error {
@@ -254,10 +289,11 @@ func (a *app) printErasure(e wire.Erasure) error {
 		if e.GraceUntil != nil {
 			fmt.Fprintf(w, "reads are null; it can be cancelled until %s\n", e.GraceUntil.Format(time.RFC3339))
 		}
-	case "denied":
-		if e.Code != nil {
-			fmt.Fprintf(w, "denied: %s\n", *e.Code)
-		}
+	case "denied", "cancelled":
+		fmt.Fprintln(w, decidedText(&e))
+	}
+	if e.CallbackSecret != "" {
+		fmt.Fprintf(w, "callback secret, shown once: %s\n", e.CallbackSecret)
 	}
 	for _, i := range e.Items {
 		if i.Ref != "" && i.Outcome != "" && i.Outcome != wire.OutcomeErased {

@@ -12,7 +12,7 @@ import (
 
 type eraseApproveCmd struct {
 	ID     string `arg:"" help:"The erasure."`
-	Plan   string `help:"Digest of the plan that is approved, as the preview told it (default: the erasure's own, which is shown; that takes the role dpo too)." placeholder:"DIGEST"`
+	Plan   string `help:"Digest of the plan that is approved, as the preview told it (default: the erasure's own, which is shown)." placeholder:"DIGEST"`
 	DryRun bool   `help:"Show the plan, and approve nothing."`
 	Yes    bool   `help:"Do not ask."`
 }

@@ -59,15 +59,18 @@ func (a *app) printSecret(w wire.CreatedWebhook, out string) error {
 	return nil
 }
 
-type webhookListCmd struct{}
+type webhookListCmd struct {
+	Erasure string `help:"The callback of this erasure instead, while something of it is to be told." placeholder:"ID"`
+}
 
 // Run lists every webhook.
-func (webhookListCmd) Run(a *app) error {
+func (w webhookListCmd) Run(a *app) error {
 	r, err := a.remote()
 	if err != nil {
 		return err
 	}
 	hooks, err := all(a.ctx, func(ctx context.Context, p client.Page) ([]wire.Webhook, *string, error) {
+		p.Filters = filters("erasure", w.Erasure)
 		out, err := r.Webhooks(ctx, p)
 		return out.Items, out.Next, err
 	})
@@ -77,8 +80,8 @@ func (webhookListCmd) Run(a *app) error {
 	if a.json {
 		return a.printJSON(hooks)
 	}
-	w := tabwriter.NewWriter(a.stdout, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(w, "ID\tURL\tEVENTS\tDISABLED\tDESCRIPTION")
+	table := tabwriter.NewWriter(a.stdout, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(table, "ID\tURL\tEVENTS\tDISABLED\tDESCRIPTION")
 	for _, h := range hooks {
 		events, disabled := "all", "-"
 		if len(h.Events) > 0 {
@@ -87,9 +90,9 @@ func (webhookListCmd) Run(a *app) error {
 		if h.DisabledAt != nil {
 			disabled = h.DisabledFor + " " + at(h.DisabledAt)
 		}
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\n", h.ID, plain(h.URL), events, disabled, plain(h.Description))
+		fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\n", h.ID, plain(h.URL), events, disabled, plain(h.Description))
 	}
-	return w.Flush()
+	return table.Flush()
 }
 
 type webhookDeliveriesCmd struct {

@@ -18,17 +18,16 @@ import (
 
 // told is a delivery as a receiver gets it.
 type told struct {
-	header http.Header
-	body   []byte
-	Type   string
-	Data   struct{ State string }
+	header  http.Header
+	body    []byte
+	Type    string
+	Subject string
+	Data    struct{ State string }
 }
 
-// The whole road: a service, its acts, its evidence log, and a receiver that checks
-// what it is told with the public library.
-func TestAServiceTellsWebhooks(t *testing.T) {
-	got := make(chan told, 100)
-	receiver := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+// receives takes what it is told.
+func receives(got chan<- told) http.Handler {
+	return http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 		body, err := io.ReadAll(r.Body)
 		if err != nil {
 			return
@@ -37,7 +36,14 @@ func TestAServiceTellsWebhooks(t *testing.T) {
 		if err := json.Unmarshal(body, &n); err == nil {
 			got <- n
 		}
-	}))
+	})
+}
+
+// The whole road: a service, its acts, its evidence log, and a receiver that checks
+// what it is told with the public library.
+func TestAServiceTellsWebhooks(t *testing.T) {
+	got := make(chan told, 100)
+	receiver := httptest.NewServer(receives(got))
 	defer receiver.Close()
 	folder := filepath.Join(t.TempDir(), "data")
 	r := start(t, testConfig(t, folder, map[string]string{"webhooks.allowPrivate": "true"}))
@@ -84,6 +90,47 @@ func TestAServiceTellsWebhooks(t *testing.T) {
 		case <-ctx.Done():
 			t.Fatalf("never told: %v", want)
 		}
+	}
+	r.end(t)
+}
+
+// A callback is told of its erasure to the end, and is gone then.
+func TestAServiceTellsACallback(t *testing.T) {
+	got := make(chan told, 100)
+	receiver := httptest.NewServer(receives(got))
+	defer receiver.Close()
+	folder := filepath.Join(t.TempDir(), "data")
+	r := start(t, testConfig(t, folder, map[string]string{"webhooks.allowPrivate": "true"}))
+	token, err := readToken(filepath.Join(folder, tokenFile))
+	must(t, err)
+	c, err := client.New(client.Options{Server: r.url, Token: token})
+	must(t, err)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	x, other := "execution-1", "execution-2"
+	_, _, err = c.Put(ctx, x, client.Put{Text: []byte("a thought")})
+	must(t, err)
+	_, err = c.Erase(ctx, wire.EraseRequest{Scope: &wire.Scope{ExecutionID: &other}, Reason: "r"}, "")
+	must(t, err)
+	e, err := c.Erase(ctx, wire.EraseRequest{Scope: &wire.Scope{ExecutionID: &x}, Reason: "r", Callback: &receiver.URL}, "")
+	must(t, err)
+	verify, err := standardwebhooks.NewWebhook(e.CallbackSecret)
+	must(t, err)
+	for _, want := range []string{"erasure.requested", "erasure.erased"} {
+		select {
+		case n := <-got:
+			must(t, verify.Verify(n.body, n.header))
+			if n.Type != want || n.Subject != e.ID {
+				t.Errorf("told %s of %s, want %s of %s", n.Type, n.Subject, want, e.ID)
+			}
+		case <-ctx.Done():
+			t.Fatalf("never told: %s", want)
+		}
+	}
+	for left := 1; left > 0; { // it goes when the last answer was written down
+		page, err := c.Webhooks(ctx, client.Page{Filters: filters("erasure", e.ID)})
+		must(t, err)
+		left = len(page.Items)
 	}
 	r.end(t)
 }

@@ -18,8 +18,8 @@ func (l *Ledger) Webhook(ctx context.Context, tenant, id string) (ledger.Webhook
 }
 
 // ListWebhooks implements ledger.Webhooks.
-func (l *Ledger) ListWebhooks(ctx context.Context, tenant, after string, limit int) ([]ledger.Webhook, error) {
-	return get(l, "listwebhooks", func() ([]ledger.Webhook, error) { return l.inner.ListWebhooks(ctx, tenant, after, limit) })
+func (l *Ledger) ListWebhooks(ctx context.Context, q ledger.WebhookQuery) ([]ledger.Webhook, error) {
+	return get(l, "listwebhooks", func() ([]ledger.Webhook, error) { return l.inner.ListWebhooks(ctx, q) })
 }
 
 // RotateSecret implements ledger.Webhooks.

@@ -70,6 +70,7 @@ func approvalSentences() []sentence {
 			e.equal("entries", e.bodies(entries), []string{`{"asked":1}`, `{"asked":1}`, `{"asked":1}`, `{"asked":1}`, `{"asked":1}`})
 			after := e.picture()
 			after.Entries = before.Entries
+			before.Stats.ErasuresOpen = 5
 			e.equal("the ledger", after, before)
 			e.equal("head", e.head(), journal)
 			e.commit(sceneCapture(1, 20, "notes", 1, at(12)))

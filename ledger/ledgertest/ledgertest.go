@@ -68,6 +68,7 @@ func Run(t *testing.T, h Harness) {
 		"Maintenance":   maintenanceSentences(),
 		"Webhooks":      webhookSentences(),
 		"Deliveries":    deliverySentences(),
+		"Callbacks":     callbackSentences(),
 		"Orders":        orderSentences(),
 		"OrderScopes":   orderScopeSentences(),
 		"Suppressions":  suppressionSentences(),

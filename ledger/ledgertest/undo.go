@@ -63,8 +63,8 @@ func undoSentences() []sentence {
 					d.Reason, d.Code, d.PlanDigest = "a law", "exempt", hash("plan", 99)
 					before, head := len(fresh.entries()), fresh.head().Seq
 					got, r := fresh.decide(d)
-					e.equal("erasure", []any{got.State, got.Closing, got.DecidedBy, got.Code, got.DecisionReason},
-						[]any{want.State, true, "dan", want.Code, "a law"})
+					e.equal("erasure", []any{got.State, got.Closing, got.DecidedBy, got.DecidedAt, got.Code, got.DecisionReason},
+						[]any{want.State, true, "dan", at(15), want.Code, "a law"})
 					e.equal("read", fresh.erasure(erasureID(id)), got)
 					e.equal("entries", fresh.bodies(before), []string{`{"decided":1}`})
 					if id == 1 {

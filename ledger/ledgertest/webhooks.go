@@ -35,7 +35,7 @@ func (e *env) webhookRow(n int) ledger.Webhook {
 
 func (e *env) webhooks(after string, limit int) []ledger.Webhook {
 	e.Helper()
-	ws, err := e.ListWebhooks(e.ctx, tenant, after, limit)
+	ws, err := e.ListWebhooks(e.ctx, ledger.WebhookQuery{Tenant: tenant, After: after, Limit: limit})
 	e.must(err)
 	return ws
 }
@@ -103,7 +103,7 @@ func webhookSentences() []sentence {
 			e.must(e.CreateWebhook(e.ctx, other, entry(ledger.EntryWebhook)))
 			e.equal("first", idsOf(e.webhooks("", 2)), []string{webhookID(1), webhookID(2)})
 			e.equal("rest", idsOf(e.webhooks(webhookID(2), 9)), []string{webhookID(3)})
-			_, err := e.ListWebhooks(e.ctx, tenant, "", 0)
+			_, err := e.ListWebhooks(e.ctx, ledger.WebhookQuery{Tenant: tenant})
 			e.refused(err, blobd.ErrInvalid)
 		}},
 		{"the secret before stays beside the new one, and the one before that is gone", func(e *env) {
@@ -187,7 +187,9 @@ func webhookCalls(e *env, j ledger.DeliveryJob) map[string]func(context.Context)
 	return map[string]func(context.Context) error{
 		"CreateWebhook": func(ctx context.Context) error { return e.CreateWebhook(ctx, newWebhook(2), x) },
 		"Webhook":       func(ctx context.Context) error { return drop(e.Webhook(ctx, tenant, id)) },
-		"ListWebhooks":  func(ctx context.Context) error { return drop(e.ListWebhooks(ctx, tenant, "", 1)) },
+		"ListWebhooks": func(ctx context.Context) error {
+			return drop(e.ListWebhooks(ctx, ledger.WebhookQuery{Tenant: tenant, Limit: 1}))
+		},
 		"RotateSecret": func(ctx context.Context) error {
 			return drop(e.RotateSecret(ctx, tenant, id, []byte("s"), at(1), x))
 		},

@@ -164,7 +164,7 @@ func (l *Ledger) undo(e *erasure, d *ledger.Decision) (r ledger.Record, err erro
 	if e.State != ledger.ErasureAwaiting && e.State != ledger.ErasureGrace && e.State != ledger.ErasureDeferred {
 		return r, fmt.Errorf("the erasure is %s: %w", e.State, blobd.ErrConflict)
 	}
-	e.State, e.DecidedBy, e.DecisionReason = ledger.ErasureCancelled, d.By, d.Reason
+	e.State, e.DecidedBy, e.DecisionReason, e.DecidedAt = ledger.ErasureCancelled, d.By, d.Reason, kept(d.At)
 	if d.Act == ledger.ActDeny {
 		e.State, e.Code = ledger.ErasureDenied, d.Code
 	}

@@ -67,7 +67,7 @@ func (l *Ledger) feed(w *webhook, e ledger.Event, at time.Time) {
 	has := slices.ContainsFunc(l.hooks.deliveries, func(d *ledger.Delivery) bool {
 		return d.WebhookID == w.ID && d.EventID == e.ID
 	})
-	if has || !w.Wants(e.Type) {
+	if has || !w.Wants(&e) {
 		return
 	}
 	l.hooks.last++
@@ -139,7 +139,26 @@ func (l *Ledger) MoveDelivery(ctx context.Context, lease ledger.DeliveryLease, m
 	if m.Disable != "" {
 		l.disable(w, kept(m.At), m.Disable)
 	}
+	if l.wasTold(w) {
+		l.removeWebhook(w)
+	}
 	return nil
+}
+
+// wasTold reports whether a callback was told the end of its erasure, and all else
+// that it had to be told.
+func (l *Ledger) wasTold(w *webhook) bool {
+	final := false
+	for _, d := range l.hooks.deliveries {
+		if d.WebhookID != w.ID {
+			continue
+		}
+		if d.State != ledger.DeliveryDelivered {
+			return false
+		}
+		final = final || slices.Contains(ledger.FinalTypes(), d.Type)
+	}
+	return final && w.Erasure != ""
 }
 
 func (l *Ledger) delivery(n int64) *ledger.Delivery {
@@ -226,5 +245,24 @@ func (l *Ledger) TrimDeliveries(ctx context.Context, before time.Time, limit int
 			dead++
 		}
 	}
+	for i, w := range l.callbacksOver(before) {
+		if i < limit {
+			l.removeWebhook(w)
+		}
+	}
 	return removed, dead, nil
+}
+
+// callbacksOver are the callbacks without deliveries whose erasures ended before a
+// time.
+func (l *Ledger) callbacksOver(before time.Time) (all []*webhook) {
+	for _, w := range l.hooks.rows {
+		if w.Erasure == "" || slices.ContainsFunc(l.hooks.deliveries, func(d *ledger.Delivery) bool { return d.WebhookID == w.ID }) {
+			continue
+		}
+		if e := l.erasure(w.Erasure); e != nil && !e.EndedAt().IsZero() && e.EndedAt().Before(before) {
+			all = append(all, w)
+		}
+	}
+	return all
 }

@@ -115,6 +115,9 @@ func (l *Ledger) Fence(ctx context.Context, f ledger.Fence) (ledger.Erasure, led
 	if err := f.Scope.Check(); err != nil {
 		return ledger.Erasure{}, ledger.Record{}, refuse("fence", err)
 	}
+	if err := f.CheckCallback(); err != nil {
+		return ledger.Erasure{}, ledger.Record{}, refuse("fence", err)
+	}
 	if err := l.begin(ctx, "fence"); err != nil {
 		return ledger.Erasure{}, ledger.Record{}, err
 	}
@@ -137,6 +140,30 @@ func (l *Ledger) ask(f *ledger.Fence) (*erasure, error) {
 	if l.orders[f.ID] != nil {
 		return nil, fmt.Errorf("the id is an order's: %w", blobd.ErrConflict)
 	}
+	if err := l.mayCall(f.Callback); err != nil {
+		return nil, err
+	}
+	e, err := l.started(f)
+	if err == nil && f.Callback != nil {
+		l.insertWebhook(f.Callback.Webhook)
+		l.append(f.Callback.Entry)
+	}
+	return e, err
+}
+
+// mayCall refuses a callback that cannot be made.
+func (l *Ledger) mayCall(callback *ledger.Callback) error {
+	if callback == nil {
+		return nil
+	}
+	if _, known := l.tenants[callback.Webhook.Tenant]; !known {
+		return fmt.Errorf("tenant: %w", blobd.ErrNotFound)
+	}
+	return l.freeWebhookID(callback.Webhook.ID)
+}
+
+// started is a new erasure, as far as it goes by itself.
+func (l *Ledger) started(f *ledger.Fence) (*erasure, error) {
 	e := newErasure(f)
 	scope := e.scope()
 	if err := l.ours(&scope); err != nil {

@@ -101,11 +101,7 @@ func (l *Ledger) Tombstone(ctx context.Context, lease ledger.Lease, limit int) (
 		*row = bare
 		delete(l.subjects, at)
 	}
-	left := len(all) - len(cut(all, limit))
-	if e.Scope.WholeTenant {
-		left = min(left, limit)
-	}
-	return left, nil
+	return min(len(all)-len(cut(all, limit)), limit), nil
 }
 
 // left lists the rows of a job's scope that are not tombstones yet.

@@ -194,10 +194,13 @@ func (l *Ledger) Stats(ctx context.Context) (s ledger.Stats, err error) {
 		}
 	}
 	for _, e := range l.erasures {
-		if e.State != ledger.ErasureRunning {
+		if e.State.Ended() {
 			continue
 		}
 		s.ErasuresOpen++
+		if e.State != ledger.ErasureRunning {
+			continue
+		}
 		if s.OldestErasure.IsZero() || e.FencedAt.Before(s.OldestErasure) {
 			s.OldestErasure = e.FencedAt
 		}

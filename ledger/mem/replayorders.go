@@ -60,6 +60,6 @@ func (l *Ledger) reapplyLift(r ledger.Record) {
 	}
 	l.end(o, r.At, "", "")
 	if e := l.erasure(o.ErasureID); o.Kind == ledger.OrderClosing && e != nil && e.Closing {
-		e.State, e.held = ledger.ErasureCancelled, false
+		e.State, e.DecidedAt, e.held = ledger.ErasureCancelled, kept(r.At), false
 	}
 }

@@ -40,7 +40,7 @@ func shownDelivery(d *ledger.Delivery) ledger.Delivery {
 // CreateWebhook implements ledger.Webhooks.
 func (l *Ledger) CreateWebhook(ctx context.Context, w ledger.Webhook, e ledger.Entry) error {
 	const op = "create a webhook"
-	if err := w.Check(); err != nil {
+	if err := w.CheckOrdinary(); err != nil {
 		return refuse(op, err)
 	}
 	if err := l.begin(ctx, op); err != nil {
@@ -50,18 +50,31 @@ func (l *Ledger) CreateWebhook(ctx context.Context, w ledger.Webhook, e ledger.E
 	if err := l.living(w.Tenant); err != nil {
 		return refuse(op, err)
 	}
-	if _, used := l.hooks.rows[w.ID]; used {
-		return refuse(op, fmt.Errorf("the id is in use: %w", blobd.ErrConflict))
+	if err := l.freeWebhookID(w.ID); err != nil {
+		return refuse(op, err)
 	}
 	have := 0
 	for _, other := range l.hooks.rows {
-		if other.Tenant == w.Tenant {
+		if other.Tenant == w.Tenant && other.Erasure == "" {
 			have++
 		}
 	}
 	if have >= ledger.MaxWebhooks {
 		return refuse(op, fmt.Errorf("%d webhooks: %w", have, blobd.ErrTooLarge))
 	}
+	l.insertWebhook(w)
+	l.append(e)
+	return nil
+}
+
+func (l *Ledger) freeWebhookID(id string) error {
+	if _, used := l.hooks.rows[id]; used {
+		return fmt.Errorf("the id is in use: %w", blobd.ErrConflict)
+	}
+	return nil
+}
+
+func (l *Ledger) insertWebhook(w ledger.Webhook) {
 	w.CreatedAt, w.OldUntil, w.DisabledAt = kept(w.CreatedAt), kept(w.OldUntil), kept(w.DisabledAt)
 	if l.hooks.rows == nil {
 		l.hooks.rows = make(map[string]*webhook)
@@ -69,8 +82,6 @@ func (l *Ledger) CreateWebhook(ctx context.Context, w ledger.Webhook, e ledger.E
 	row := &webhook{Webhook: w}
 	row.Webhook = row.shown()
 	l.hooks.rows[w.ID] = row
-	l.append(e)
-	return nil
 }
 
 // hook locks the ledger and returns a tenant's webhook. On an error nothing is
@@ -98,8 +109,8 @@ func (l *Ledger) Webhook(ctx context.Context, tenant, id string) (ledger.Webhook
 }
 
 // ListWebhooks implements ledger.Webhooks.
-func (l *Ledger) ListWebhooks(ctx context.Context, tenant, after string, limit int) ([]ledger.Webhook, error) {
-	if err := checkLimit("list webhooks", limit); err != nil {
+func (l *Ledger) ListWebhooks(ctx context.Context, q ledger.WebhookQuery) ([]ledger.Webhook, error) {
+	if err := checkLimit("list webhooks", q.Limit); err != nil {
 		return nil, err
 	}
 	if err := l.begin(ctx, "list webhooks"); err != nil {
@@ -108,12 +119,12 @@ func (l *Ledger) ListWebhooks(ctx context.Context, tenant, after string, limit i
 	defer l.mu.Unlock()
 	var all []ledger.Webhook
 	for id, w := range l.hooks.rows {
-		if w.Tenant == tenant && id > after {
+		if w.Tenant == q.Tenant && w.Erasure == q.Erasure && id > q.After {
 			all = append(all, w.shown())
 		}
 	}
 	slices.SortFunc(all, func(a, b ledger.Webhook) int { return cmp.Compare(a.ID, b.ID) })
-	return cut(all, limit), nil
+	return cut(all, q.Limit), nil
 }
 
 // RotateSecret implements ledger.Webhooks.

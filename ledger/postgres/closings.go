@@ -132,8 +132,8 @@ func call(x *tx, d *ledger.Decision, e *ledger.Erasure, rec *ledger.Record) erro
 	default:
 		return fmt.Errorf("the erasure is %s: %w", e.State, blobd.ErrConflict)
 	}
-	x.exec("UPDATE erasures SET state = $2, decided_by = $3, code = $4, decision_reason = $5 WHERE id = $1",
-		d.ID, string(to), d.By, code, []byte(d.Reason))
+	x.exec("UPDATE erasures SET state = $2, decided_by = $3, code = $4, decision_reason = $5, decided_at = $6 WHERE id = $1",
+		d.ID, string(to), d.By, code, []byte(d.Reason), d.At.UnixMicro())
 	closed := e.State != ledger.ErasureAwaiting
 	if closed {
 		liftOrder(x, ledger.Lift{ID: d.ID, At: d.At, By: d.By})

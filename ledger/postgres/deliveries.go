@@ -33,8 +33,8 @@ func (l *Ledger) FeedState(ctx context.Context) (ledger.FeedState, error) {
 }
 
 // Feed implements ledger.Deliveries. A webhook that is to be told of an act was
-// committed before it, and the act before it had an index: the statements here see
-// both.
+// committed before it, or a callback with it, and the act before it had an index: the
+// statements here see both.
 func (l *Ledger) Feed(ctx context.Context, f ledger.Feed) error {
 	const op = "feed"
 	if err := f.Check(); err != nil {
@@ -52,11 +52,12 @@ func (l *Ledger) Feed(ctx context.Context, f ledger.Feed) error {
 		if len(f.Events) == 0 {
 			return nil
 		}
-		tenants := make([]string, len(f.Events))
+		tenants, erasures := make([]string, len(f.Events)), []string{""}
 		for i := range f.Events {
 			tenants[i] = f.Events[i].Tenant
+			erasures = append(erasures, f.Events[i].Subject)
 		}
-		x.exec("SELECT 1 FROM webhooks WHERE tenant = ANY($1::text[]) ORDER BY id FOR UPDATE", tenants)
+		x.exec("SELECT 1 FROM webhooks WHERE tenant = ANY($1::text[]) AND erasure = ANY($2::text[]) ORDER BY id FOR UPDATE", tenants, erasures)
 		x.exec(`DELETE FROM webhooks h USING tenants t
 			WHERE t.id = h.tenant AND t.fenced_at IS NOT NULL AND h.tenant = ANY($1::text[])`, tenants)
 		for i := range f.Events {
@@ -64,11 +65,11 @@ func (l *Ledger) Feed(ctx context.Context, f ledger.Feed) error {
 			// Of a row that came since the rows were locked the key is shared.
 			x.exec(`INSERT INTO webhook_deliveries (webhook, event, type, subject, body, created_at, due_at)
 				SELECT h.id, $2::text, $3::text, $4::text, $5::bytea, $6::bigint, $6::bigint FROM webhooks h
-				WHERE h.tenant = $1 AND h.disabled_at IS NULL AND (cardinality(h.types) = 0 OR $3::text = ANY(h.types))
+				WHERE h.tenant = $1 AND h.erasure IN ('', $4) AND h.disabled_at IS NULL AND (cardinality(h.types) = 0 OR $3::text = ANY(h.types))
 				ORDER BY h.id ON CONFLICT DO NOTHING`,
 				e.Tenant, e.ID, e.Type, e.Subject, notNull(e.Body), f.At.UnixMicro())
 		}
-		x.exec("UPDATE webhooks h SET due_at = "+firstDue+" WHERE h.tenant = ANY($1::text[])", tenants)
+		x.exec("UPDATE webhooks h SET due_at = "+firstDue+" WHERE h.tenant = ANY($1::text[]) AND h.erasure = ANY($2::text[])", tenants, erasures)
 		return nil
 	})
 }
@@ -138,10 +139,18 @@ func (l *Ledger) MoveDelivery(ctx context.Context, lease ledger.DeliveryLease, m
 			x.exec(`UPDATE webhook_deliveries SET state = 'dead', last_error = $2, due_at = NULL, ended_at = $3
 				WHERE webhook = $1 AND state = 'pending'`, lease.WebhookID, ledger.DeliveryDisabled, m.At.UnixMicro())
 		}
+		x.exec(wasTold, lease.WebhookID)
 		x.exec("UPDATE webhooks h SET due_at = "+firstDue+" WHERE h.id = $1", lease.WebhookID)
 		return nil
 	})
 }
+
+// wasTold deletes a callback that was told the end of its erasure, and all else that it
+// had to be told.
+const wasTold = `DELETE FROM webhooks h WHERE h.id = $1 AND h.erasure <> ''
+	AND NOT EXISTS (SELECT 1 FROM webhook_deliveries d WHERE d.webhook = h.id AND d.state <> 'delivered')
+	AND EXISTS (SELECT 1 FROM webhook_deliveries d WHERE d.webhook = h.id
+		AND d.type IN ('erasure.erased', 'erasure.denied', 'erasure.cancelled'))`
 
 // ListDeliveries implements ledger.Deliveries.
 func (l *Ledger) ListDeliveries(ctx context.Context, q ledger.DeliveryQuery) ([]ledger.Delivery, error) {
@@ -191,6 +200,10 @@ func (l *Ledger) TrimDeliveries(ctx context.Context, before time.Time, limit int
 	err = l.write(ctx, op, func(_ context.Context, x *tx) error {
 		x.count(&n, `DELETE FROM webhook_deliveries WHERE n IN (SELECT n FROM webhook_deliveries
 			WHERE ended_at < $1 ORDER BY ended_at LIMIT $2 FOR UPDATE SKIP LOCKED)`, before.UnixMicro(), limit)
+		x.exec(`DELETE FROM webhooks WHERE id IN (SELECT h.id FROM webhooks h JOIN erasures e ON e.id = h.erasure
+			WHERE h.erasure <> '' AND coalesce(e.erased_at, e.decided_at) < $1
+				AND NOT EXISTS (SELECT 1 FROM webhook_deliveries d WHERE d.webhook = h.id)
+			LIMIT $2 FOR UPDATE OF h SKIP LOCKED)`, before.UnixMicro(), limit)
 		x.scan(nil, []any{&dead}, "SELECT count(*) FROM webhook_deliveries WHERE state = 'dead'")
 		return nil
 	})

@@ -22,7 +22,7 @@ const erasureColumns = `x.id, x.tenant, x.execution_tag, x.execution_id, x.of_re
 	x.requested_by, x.reason, x.legal_basis, x.regime, x.external_ref,
 	x.received_at, x.due_at, x.fenced_at, x.erased_at, x.attempts, x.wrap, x.details, x.whole_tenant,
 	x.subjects, x.class, x.captured_before, x.closing, x.dropped, x.plan_held, x.plan_floor, x.plan_shared, x.plan_digest,
-	x.grace_until, x.approvals, x.approved_by, x.decided_by, x.code, x.decision_reason`
+	x.grace_until, x.approvals, x.approved_by, x.decided_by, x.code, x.decision_reason, x.decided_at`
 
 // erasureTo returns where erasureColumns are scanned into.
 func erasureTo(e *ledger.Erasure) []any {
@@ -36,7 +36,7 @@ func erasureTo(e *ledger.Erasure) []any {
 		progressDetails{&e.Progress}, &e.Scope.WholeTenant,
 		hashes{&e.Scope.Subjects}, &e.Scope.Class, moment{&e.Scope.CapturedBefore}, &e.Closing, &e.Dropped,
 		&e.Plan.Held, &e.Plan.Floor, &e.Plan.Shared, fixed(e.PlanDigest[:]),
-		moment{&e.GraceUntil}, &e.Approvals, &e.ApprovedBy, &e.DecidedBy, &e.Code, bytesText{&e.DecisionReason},
+		moment{&e.GraceUntil}, &e.Approvals, &e.ApprovedBy, &e.DecidedBy, &e.Code, bytesText{&e.DecisionReason}, moment{&e.DecidedAt},
 	}
 }
 

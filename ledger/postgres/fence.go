@@ -185,6 +185,9 @@ func (l *Ledger) Fence(ctx context.Context, f ledger.Fence) (e ledger.Erasure, r
 	if err := f.Scope.Check(); err != nil {
 		return e, rec, classify(op, err)
 	}
+	if err := f.CheckCallback(); err != nil {
+		return e, rec, classify(op, err)
+	}
 	f.Scope = storedScope(f.Scope)
 	err = l.writeAlone(ctx, op, closes(&f), func(ctx context.Context, x *tx, alone bool) (err error) {
 		e, rec = ledger.Erasure{}, ledger.Record{}
@@ -216,6 +219,9 @@ func fence(ctx context.Context, x *tx, f ledger.Fence, alone bool, e *ledger.Era
 	if err := sc.count(); err != nil {
 		return err
 	}
+	if f.Callback != nil && !sc.tenantKnown {
+		return fmt.Errorf("tenant: %w", blobd.ErrNotFound)
+	}
 	to, err := proceed(ctx, x, sc, &f, alone, rec)
 	if err != nil {
 		return err
@@ -225,6 +231,13 @@ func fence(ctx context.Context, x *tx, f ledger.Fence, alone bool, e *ledger.Era
 		record = int64(0)
 	}
 	insertErasure(x, &f, sc.ofRefs, to, record)
+	if f.Callback != nil {
+		if err := insertWebhook(ctx, x, &f.Callback.Webhook); err != nil {
+			return err
+		}
+		x.append(f.Callback.Entry)
+		x.move(counts{entries: 1})
+	}
 	x.readErasure(e, f.ID)
 	return nil
 }

@@ -153,29 +153,41 @@ func (l *Ledger) Tombstone(ctx context.Context, lease ledger.Lease, limit int) (
 		case j.wholeTenant:
 			return tombstoneTenant(ctx, x, &j, limit)
 		default:
-			return tombstone(ctx, x, j, limit)
+			return tombstone(ctx, x, &j, limit)
 		}
 	})
 	if err != nil {
 		return 0, err
 	}
-	// Counted apart, so that no lock is held meanwhile; nothing adds rows to a
-	// fenced scope but recovery.
+	// Counted apart, so that no lock is held meanwhile: at the end it reads every row
+	// once. Nothing adds rows to a fenced scope but recovery.
 	switch {
 	case j.closing:
-		left, _, err := one(ctx, l, op, pgx.RowTo[int], "SELECT count(*)"+droppedRows, afterPosition(j.seq, ledger.Position{})...)
+		left, _, err := one(ctx, l, op, pgx.RowTo[int], "SELECT count(*) FROM (SELECT 1"+droppedRows+" LIMIT $4) q",
+			append(afterPosition(j.seq, ledger.Position{}), limit)...)
 		return left, err
 	case j.wholeTenant:
 		return l.countTenant(ctx, op, j, limit)
 	}
-	from, args := j.leftAfter(nil)
-	left, _, err := one(ctx, l, op, pgx.RowTo[int], "SELECT count(*)"+from, args...)
-	return left, err
+	return l.countLeft(ctx, op, j, limit)
+}
+
+// countLeft counts what is left of an execution or of refs, up to limit: after the
+// place that the job is at, and if that is nothing, from the start.
+func (l *Ledger) countLeft(ctx context.Context, op string, j job, limit int) (left int, err error) {
+	for _, after := range [][]byte{j.tombstoned, nil} {
+		from, args := j.leftAfter(after)
+		left, _, err = one(ctx, l, op, pgx.RowTo[int], "SELECT count(*) FROM (SELECT 1"+from+" LIMIT $4) q", append(args, limit)...)
+		if err != nil || left > 0 {
+			return left, err
+		}
+	}
+	return 0, nil
 }
 
 // tombstone goes on after the last row that the job passed, so that many calls
 // together read the scope once; at its end it starts over.
-func tombstone(ctx context.Context, x *tx, j job, limit int) error {
+func tombstone(ctx context.Context, x *tx, j *job, limit int) error {
 	from, args := j.leftAfter(j.tombstoned)
 	var refs [][]byte
 	x.each(func(r pgx.CollectableRow) error {
@@ -191,11 +203,11 @@ func tombstone(ctx context.Context, x *tx, j job, limit int) error {
 		WHERE execution_tag = $2 AND ref = ANY($3::bytea[])`, j.ofRefs, j.tag[:], refs)
 	x.exec("DELETE FROM subjects WHERE execution_tag = $1 AND ref = ANY($2::bytea[])", j.tag[:], refs)
 	x.exec("UPDATE erasure_rows SET done = TRUE WHERE erasure = $1 AND execution_tag = $2 AND ref = ANY($3::bytea[])", j.seq, j.tag[:], refs)
-	last := []byte{}
+	j.tombstoned = []byte{}
 	if len(refs) == limit {
-		last = refs[limit-1]
+		j.tombstoned = refs[limit-1]
 	}
-	x.exec("UPDATE erasures SET tombstoned = $1 WHERE seq = $2", last, j.seq)
+	x.exec("UPDATE erasures SET tombstoned = $1 WHERE seq = $2", j.tombstoned, j.seq)
 	return nil
 }
 

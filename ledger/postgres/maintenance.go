@@ -154,7 +154,7 @@ func (l *Ledger) Stats(ctx context.Context) (ledger.Stats, error) {
 		err = r.Scan(&s.Blobs, &s.Executions, &s.Bytes, &s.ErasuresOpen, moment{&s.OldestErasure}, &s.JournalUnpublished)
 		return s, err
 	}, `SELECT coalesce(sum(blobs), 0)::bigint, coalesce(sum(executions), 0)::bigint, coalesce(sum(bytes), 0)::bigint,
-		(SELECT count(*) FROM erasures WHERE state IN ('running', 'passing')),
+		(SELECT count(*) FROM erasures WHERE state NOT IN ('erased', 'denied', 'cancelled')),
 		(SELECT min(fenced_at) FROM erasures WHERE state IN ('running', 'passing')),
 		(SELECT count(*) FROM journal WHERE NOT published) FROM counters`)
 	return s, err

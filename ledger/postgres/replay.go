@@ -250,8 +250,8 @@ func relift(ctx context.Context, x *tx, r ledger.Record) error {
 		x.exec("UPDATE orders SET lift_at = $2 WHERE id = $1", r.OrderID, r.At.UnixMicro())
 		return nil
 	case o.Kind == ledger.OrderClosing:
-		x.exec(`UPDATE erasures SET state = 'cancelled', lease_owner = NULL, lease_until = NULL
-			WHERE id = $1 AND closing AND state IN ('awaiting_approval', 'grace', 'passing', 'deferred')`, o.ErasureID)
+		x.exec(`UPDATE erasures SET state = 'cancelled', decided_at = $2, lease_owner = NULL, lease_until = NULL
+			WHERE id = $1 AND closing AND state IN ('awaiting_approval', 'grace', 'passing', 'deferred')`, o.ErasureID, r.At.UnixMicro())
 	case o.Kind == ledger.OrderHold:
 		x.wakeDeferred(r.Tenant, r.At)
 	}

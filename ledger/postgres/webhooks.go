@@ -13,12 +13,12 @@ import (
 
 // webhookColumns are scanned by webhookTo, from webhooks h.
 const webhookColumns = `h.id, h.tenant, h.url, h.types, h.description, h.secret, h.old_secret, h.old_until,
-	h.created_at, h.created_by, h.disabled_at, h.disabled_for`
+	h.created_at, h.created_by, h.disabled_at, h.disabled_for, h.erasure`
 
 func webhookTo(h *ledger.Webhook) []any {
 	return []any{
 		&h.ID, &h.Tenant, &h.URL, &h.Types, bytesText{&h.Description}, &h.Secret, &h.OldSecret, moment{&h.OldUntil},
-		moment{&h.CreatedAt}, &h.CreatedBy, moment{&h.DisabledAt}, &h.DisabledFor,
+		moment{&h.CreatedAt}, &h.CreatedBy, moment{&h.DisabledAt}, &h.DisabledFor, &h.Erasure,
 	}
 }
 
@@ -30,38 +30,45 @@ func scanWebhook(r pgx.CollectableRow) (h ledger.Webhook, err error) {
 // CreateWebhook implements ledger.Webhooks.
 func (l *Ledger) CreateWebhook(ctx context.Context, h ledger.Webhook, e ledger.Entry) error {
 	const op = "create a webhook"
-	if err := h.Check(); err != nil {
+	if err := h.CheckOrdinary(); err != nil {
 		return classify(op, err)
 	}
 	return l.write(ctx, op, func(ctx context.Context, x *tx) error {
 		if err := x.living(ctx, h.Tenant); err != nil {
 			return err
 		}
-		var have, n int64
+		var have int64
 		// Who else makes one for the tenant waits, so that both count.
 		x.exec("SELECT 1 FROM tenants WHERE id = $1 FOR NO KEY UPDATE", h.Tenant)
-		x.scan(nil, []any{&have}, "SELECT count(*) FROM webhooks WHERE tenant = $1", h.Tenant)
+		x.scan(nil, []any{&have}, "SELECT count(*) FROM webhooks WHERE tenant = $1 AND erasure = ''", h.Tenant)
 		if err := x.flush(ctx); err != nil {
 			return err
 		}
 		if have >= ledger.MaxWebhooks {
 			return fmt.Errorf("%d webhooks: %w", have, blobd.ErrTooLarge)
 		}
-		x.count(&n, `INSERT INTO webhooks (id, tenant, url, types, description, secret, old_secret, old_until,
-			created_at, created_by, disabled_at, disabled_for) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)
-			ON CONFLICT DO NOTHING`,
-			h.ID, h.Tenant, h.URL, notNilTexts(h.Types), []byte(h.Description), h.Secret, orNull(h.OldSecret), micros(h.OldUntil),
-			h.CreatedAt.UnixMicro(), h.CreatedBy, micros(h.DisabledAt), h.DisabledFor)
-		if err := x.flush(ctx); err != nil {
+		if err := insertWebhook(ctx, x, &h); err != nil {
 			return err
-		}
-		if n == 0 {
-			return fmt.Errorf("the id is in use: %w", blobd.ErrConflict)
 		}
 		x.append(e)
 		x.move(counts{entries: 1})
 		return nil
 	})
+}
+
+// insertWebhook flushes.
+func insertWebhook(ctx context.Context, x *tx, h *ledger.Webhook) error {
+	var n int64
+	x.count(&n, `INSERT INTO webhooks (id, tenant, url, types, description, secret, old_secret, old_until,
+		created_at, created_by, disabled_at, disabled_for, erasure) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13)
+		ON CONFLICT DO NOTHING`,
+		h.ID, h.Tenant, h.URL, notNilTexts(h.Types), []byte(h.Description), h.Secret, orNull(h.OldSecret), micros(h.OldUntil),
+		h.CreatedAt.UnixMicro(), h.CreatedBy, micros(h.DisabledAt), h.DisabledFor, h.Erasure)
+	err := x.flush(ctx)
+	if err == nil && n == 0 {
+		err = fmt.Errorf("the id is in use: %w", blobd.ErrConflict)
+	}
+	return err
 }
 
 // Webhook implements ledger.Webhooks.
@@ -72,13 +79,14 @@ func (l *Ledger) Webhook(ctx context.Context, tenant, id string) (ledger.Webhook
 }
 
 // ListWebhooks implements ledger.Webhooks.
-func (l *Ledger) ListWebhooks(ctx context.Context, tenant, after string, limit int) ([]ledger.Webhook, error) {
+func (l *Ledger) ListWebhooks(ctx context.Context, q ledger.WebhookQuery) ([]ledger.Webhook, error) {
 	const op = "list webhooks"
-	if err := checkLimit(op, limit); err != nil {
+	if err := checkLimit(op, q.Limit); err != nil {
 		return nil, err
 	}
 	return list(ctx, l, op, scanWebhook,
-		"SELECT "+webhookColumns+" FROM webhooks h WHERE h.tenant = $1 AND h.id > $2 ORDER BY h.id LIMIT $3", tenant, after, limit)
+		"SELECT "+webhookColumns+" FROM webhooks h WHERE h.tenant = $1 AND h.erasure = $2 AND h.id > $3 ORDER BY h.id LIMIT $4",
+		q.Tenant, q.Erasure, q.After, q.Limit)
 }
 
 // RotateSecret implements ledger.Webhooks.

@@ -145,8 +145,8 @@ func refuse(ctx context.Context, w *conn, e *ledger.Erasure, d ledger.Decision) 
 	default:
 		return rec, wrongState(e)
 	}
-	_, err = w.exec(ctx, "UPDATE erasures SET state = ?, decided_by = ?, code = ?, decision_reason = ? WHERE id = ?",
-		string(to), d.By, code, d.Reason, e.ID)
+	_, err = w.exec(ctx, "UPDATE erasures SET state = ?, decided_by = ?, decided_at = ?, code = ?, decision_reason = ? WHERE id = ?",
+		string(to), d.By, d.At.UnixMicro(), code, d.Reason, e.ID)
 	if err != nil {
 		return rec, err
 	}

@@ -62,14 +62,14 @@ func feed(ctx context.Context, w *conn, e ledger.Event, at time.Time) error {
 		return err
 	}
 	_, err = w.exec(ctx, `INSERT INTO webhook_deliveries (webhook, event, type, subject, body, created_at, due_at)
-		SELECT id, ?, ?, ?, ?, ?, ? FROM webhooks WHERE tenant = ? AND disabled_at IS NULL
+		SELECT id, ?, ?, ?, ?, ?, ? FROM webhooks WHERE tenant = ? AND erasure IN ('', ?) AND disabled_at IS NULL
 			AND (types = '' OR instr(' ' || types || ' ', ' ' || ? || ' ') > 0)
 		ORDER BY id ON CONFLICT DO NOTHING`,
-		e.ID, e.Type, e.Subject, notNull(e.Body), at.UnixMicro(), at.UnixMicro(), e.Tenant, e.Type)
+		e.ID, e.Type, e.Subject, notNull(e.Body), at.UnixMicro(), at.UnixMicro(), e.Tenant, e.Subject, e.Type)
 	if err != nil {
 		return err
 	}
-	_, err = w.exec(ctx, "UPDATE webhooks SET due_at = "+firstDue+" WHERE tenant = ?", e.Tenant)
+	_, err = w.exec(ctx, "UPDATE webhooks SET due_at = "+firstDue+" WHERE tenant = ? AND erasure IN ('', ?)", e.Tenant, e.Subject)
 	return err
 }
 
@@ -139,9 +139,20 @@ func (l *Ledger) MoveDelivery(ctx context.Context, lease ledger.DeliveryLease, m
 				return err
 			}
 		}
+		gone, err := w.exec(ctx, wasTold, lease.WebhookID)
+		if err != nil || gone > 0 {
+			return err
+		}
 		return setDue(ctx, w, lease.WebhookID)
 	})
 }
+
+// wasTold deletes a callback that was told the end of its erasure, and all else that it
+// had to be told.
+const wasTold = `DELETE FROM webhooks WHERE id = ? AND erasure <> ''
+	AND NOT EXISTS (SELECT 1 FROM webhook_deliveries d WHERE d.webhook = webhooks.id AND d.state <> 'delivered')
+	AND EXISTS (SELECT 1 FROM webhook_deliveries d WHERE d.webhook = webhooks.id
+		AND d.type IN ('erasure.erased', 'erasure.denied', 'erasure.cancelled'))`
 
 func disable(ctx context.Context, w *conn, id string, at time.Time, reason string) error {
 	_, err := w.exec(ctx, "UPDATE webhooks SET disabled_at = ?, disabled_for = ? WHERE id = ?", at.UnixMicro(), reason, id)
@@ -216,6 +227,12 @@ func (l *Ledger) TrimDeliveries(ctx context.Context, before time.Time, limit int
 			return err
 		}
 		removed = int(n)
+		_, err = w.exec(ctx, `DELETE FROM webhooks WHERE seq IN (SELECT h.seq FROM webhooks h JOIN erasures e ON e.id = h.erasure
+			WHERE h.erasure <> '' AND coalesce(e.erased_at, e.decided_at) < ?
+				AND NOT EXISTS (SELECT 1 FROM webhook_deliveries d WHERE d.webhook = h.id) LIMIT ?)`, before.UnixMicro(), int64(limit))
+		if err != nil {
+			return err
+		}
 		_, err = w.one(ctx, "SELECT count(*) FROM webhook_deliveries WHERE state = 'dead'", func(r *row) { dead = r.int(0) })
 		return err
 	})

@@ -171,21 +171,22 @@ func tombstoneDropped(ctx context.Context, w *conn, j job, limit int) error {
 	return nil
 }
 
-func countDropped(ctx context.Context, c *conn, j job) (left int, err error) {
-	_, err = c.one(ctx, "SELECT count(*)"+leftOfDropped, func(r *row) { left = int(r.int(0)) }, j.seq)
+// countDropped counts what is left of those, up to limit.
+func countDropped(ctx context.Context, c *conn, j job, limit int) (left int, err error) {
+	_, err = c.one(ctx, "SELECT count(*) FROM (SELECT 1"+leftOfDropped+" LIMIT ?)", func(r *row) { left = int(r.int(0)) }, j.seq, int64(limit))
 	return left, err
 }
 
 // closingDone refuses while anything of a scope that was only closed is left.
 func closingDone(ctx context.Context, w *conn, known *facts, j job, id string) error {
-	left, err := countDropped(ctx, w, j)
+	left, err := countDropped(ctx, w, j, 1)
 	switch {
 	case err != nil:
 		return err
 	case !j.wide: // it ends with a fence
 		return fmt.Errorf("it has not fenced: %w", blobd.ErrConflict)
 	case left > 0:
-		return fmt.Errorf("%d rows are left: %w", left, blobd.ErrConflict)
+		return fmt.Errorf("rows are left: %w", blobd.ErrConflict)
 	}
 	s, _, err := scopeOf(ctx, w, id)
 	if err != nil {

@@ -14,9 +14,9 @@ const erasureColumns = `id, tenant, execution_tag, execution_id, of_refs, state,
 	requested_by, reason, legal_basis, regime, external_ref,
 	received_at, due_at, fenced_at, erased_at, attempts, wrap, details, whole_tenant,
 	closing, dropped, subjects, class, before, plan_held, plan_floor, plan_shared, plan_digest,
-	grace_until, approvals, approved_by, decided_by, code, decision_reason`
+	grace_until, approvals, approved_by, decided_by, code, decision_reason, decided_at`
 
-const erasureColumnCount = 47
+const erasureColumnCount = 48
 
 func (r *row) erasure() ledger.Erasure {
 	e := ledger.Erasure{
@@ -39,7 +39,7 @@ func (r *row) erasure() ledger.Erasure {
 		ReceivedAt: r.time(24), DueAt: r.time(25), FencedAt: r.time(26), ErasedAt: r.time(27), Attempts: r.int(28),
 		Wrap: uint32(r.int(29)), Closing: r.bool(32), Dropped: r.int(33),
 		GraceUntil: r.time(41), Approvals: int(r.int(42)), ApprovedBy: r.list(43),
-		DecidedBy: r.text(44), Code: r.text(45), DecisionReason: r.text(46),
+		DecidedBy: r.text(44), Code: r.text(45), DecisionReason: r.text(46), DecidedAt: r.time(47),
 	}
 	if !r.null(40) {
 		e.PlanDigest = r.hash(40)

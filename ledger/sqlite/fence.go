@@ -142,6 +142,9 @@ func (l *Ledger) Fence(ctx context.Context, f ledger.Fence) (e ledger.Erasure, r
 	if err := f.Scope.Check(); err != nil {
 		return e, rec, classify("fence", err)
 	}
+	if err := f.CheckCallback(); err != nil {
+		return e, rec, classify("fence", err)
+	}
 	f.Scope = storedScope(f.Scope)
 	err = l.write(ctx, "fence", func(w *conn) error {
 		known, err := l.factsOn(ctx, w)
@@ -175,7 +178,7 @@ func fence(ctx context.Context, w *conn, known *facts, f ledger.Fence) (e ledger
 		return e, rec, err
 	}
 	awaits := f.Approvals > 0
-	if (awaits || !may) && !sc.tenantKnown {
+	if (awaits || !may || f.Callback != nil) && !sc.tenantKnown {
 		return e, rec, fmt.Errorf("tenant: %w", blobd.ErrNotFound)
 	}
 	seq, err := insertErasure(ctx, w, sc, f)
@@ -186,6 +189,11 @@ func fence(ctx context.Context, w *conn, known *facts, f ledger.Fence) (e ledger
 		err = appendEntries(ctx, w, f.Asked...)
 	default:
 		rec, err = proceed(ctx, w, sc, seq, t, may)
+	}
+	if err == nil && f.Callback != nil {
+		if err = insertWebhook(ctx, w, &f.Callback.Webhook); err == nil {
+			err = appendEntries(ctx, w, f.Callback.Entry)
+		}
 	}
 	if err != nil {
 		return e, rec, err

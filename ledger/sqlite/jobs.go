@@ -139,32 +139,44 @@ func (l *Ledger) Tombstone(ctx context.Context, lease ledger.Lease, limit int) (
 		case j.wholeTenant:
 			return tombstoneTenant(ctx, w, &j, limit)
 		}
-		return tombstone(ctx, w, j, limit)
+		return tombstone(ctx, w, &j, limit)
 	})
 	if err != nil {
 		return 0, err
 	}
-	// Counting reads every row, so it is kept off the writer; nothing adds rows
-	// to a fenced scope but recovery.
+	// Kept off the writer, since at the end it reads every row once; nothing adds
+	// rows to a fenced scope but recovery.
 	err = l.read(ctx, "tombstone", func(c *conn) (err error) {
 		switch {
 		case j.closing:
-			left, err = countDropped(ctx, c, j)
+			left, err = countDropped(ctx, c, j, limit)
 			return err
 		case j.wholeTenant:
 			left, err = countTenant(ctx, c, j, limit)
 			return err
 		}
-		from, args := j.leftAfter([]byte{})
-		_, err = c.one(ctx, "SELECT count(*)"+from, func(r *row) { left = int(r.int(0)) }, args...)
+		left, err = countLeft(ctx, c, j, limit)
 		return err
 	})
 	return left, err
 }
 
+// countLeft counts what is left of an execution or of refs, up to limit: after the
+// place that the job is at, and if that is nothing, from the start.
+func countLeft(ctx context.Context, c *conn, j job, limit int) (left int, err error) {
+	for _, after := range [][]byte{j.tombstoned, {}} {
+		from, args := j.leftAfter(after)
+		_, err = c.one(ctx, "SELECT count(*) FROM (SELECT 1"+from+" LIMIT ?)", func(r *row) { left = int(r.int(0)) }, append(args, int64(limit))...)
+		if err != nil || left > 0 {
+			return left, err
+		}
+	}
+	return 0, nil
+}
+
 // tombstone goes on after the last row that the job passed, so that many calls
 // together read the scope once; at its end it starts over.
-func tombstone(ctx context.Context, w *conn, j job, limit int) error {
+func tombstone(ctx context.Context, w *conn, j *job, limit int) error {
 	from, args := j.leftAfter(j.tombstoned)
 	var refs []blobd.Ref
 	err := w.query(ctx, "SELECT b.ref"+from+" ORDER BY b.ref LIMIT ?", func(r *row) {
@@ -178,11 +190,11 @@ func tombstone(ctx context.Context, w *conn, j job, limit int) error {
 			return err
 		}
 	}
-	last := []byte{}
+	j.tombstoned = []byte{}
 	if len(refs) == limit {
-		last = refs[limit-1][:]
+		j.tombstoned = refs[limit-1][:]
 	}
-	_, err = w.exec(ctx, "UPDATE erasures SET tombstoned = ? WHERE seq = ?", last, j.seq)
+	_, err = w.exec(ctx, "UPDATE erasures SET tombstoned = ? WHERE seq = ?", j.tombstoned, j.seq)
 	return err
 }
 

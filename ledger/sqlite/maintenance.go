@@ -173,7 +173,7 @@ func (l *Ledger) Settle(ctx context.Context) (residuals []string, err error) {
 func (l *Ledger) Stats(ctx context.Context) (s ledger.Stats, err error) {
 	err = l.read(ctx, "stats", func(c *conn) error {
 		_, err := c.one(ctx, `SELECT d.blobs, d.executions, d.bytes,
-			(SELECT count(*) FROM erasures WHERE state = 'running'),
+			(SELECT count(*) FROM erasures WHERE state NOT IN ('erased', 'denied', 'cancelled')),
 			(SELECT min(fenced_at) FROM erasures WHERE state = 'running'),
 			(SELECT count(*) FROM journal WHERE published = 0) FROM deployment d`,
 			func(r *row) {

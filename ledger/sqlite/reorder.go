@@ -99,7 +99,7 @@ func relift(ctx context.Context, w *conn, r ledger.Record) error {
 	if err := endOrder(ctx, w, o); err != nil || o.Kind != ledger.OrderClosing {
 		return err
 	}
-	_, err = w.exec(ctx, `UPDATE erasures SET state = 'cancelled', lease_owner = NULL, lease_until = NULL
-		WHERE id = ? AND closing = 1`, o.ErasureID)
+	_, err = w.exec(ctx, `UPDATE erasures SET state = 'cancelled', decided_at = ?, lease_owner = NULL, lease_until = NULL
+		WHERE id = ? AND closing = 1`, r.At.UnixMicro(), o.ErasureID)
 	return err
 }

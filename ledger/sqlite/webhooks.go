@@ -12,14 +12,15 @@ import (
 
 // webhookColumns are read by row.webhook, from webhooks.
 const webhookColumns = `id, tenant, url, types, description, secret, old_secret, old_until, created_at, created_by,
-	disabled_at, disabled_for`
+	disabled_at, disabled_for, erasure`
 
-const webhookColumnCount = 12
+const webhookColumnCount = 13
 
 func (r *row) webhook() ledger.Webhook {
 	w := ledger.Webhook{
 		ID: r.text(0), Tenant: r.text(1), URL: r.text(2), Description: r.text(4), Secret: r.bytes(5), OldSecret: r.bytes(6),
 		OldUntil: r.time(7), CreatedAt: r.time(8), CreatedBy: r.text(9), DisabledAt: r.time(10), DisabledFor: r.text(11),
+		Erasure: r.text(12),
 	}
 	w.Types = strings.Fields(r.text(3))
 	return w
@@ -28,7 +29,7 @@ func (r *row) webhook() ledger.Webhook {
 // CreateWebhook implements ledger.Webhooks.
 func (l *Ledger) CreateWebhook(ctx context.Context, h ledger.Webhook, e ledger.Entry) error {
 	const op = "create a webhook"
-	if err := h.Check(); err != nil {
+	if err := h.CheckOrdinary(); err != nil {
 		return classify(op, err)
 	}
 	return l.write(ctx, op, func(w *conn) error {
@@ -38,23 +39,27 @@ func (l *Ledger) CreateWebhook(ctx context.Context, h ledger.Webhook, e ledger.E
 		if err := roomForWebhook(ctx, w, h.Tenant); err != nil {
 			return err
 		}
-		n, err := w.exec(ctx, `INSERT INTO webhooks (id, tenant, url, types, description, secret, old_secret, old_until,
-			created_at, created_by, disabled_at, disabled_for) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING`,
-			h.ID, h.Tenant, h.URL, strings.Join(h.Types, " "), h.Description, h.Secret, orNull(h.OldSecret), micros(h.OldUntil),
-			h.CreatedAt.UnixMicro(), h.CreatedBy, micros(h.DisabledAt), h.DisabledFor)
-		if err != nil {
+		if err := insertWebhook(ctx, w, &h); err != nil {
 			return err
-		}
-		if n == 0 {
-			return fmt.Errorf("the id is in use: %w", blobd.ErrConflict)
 		}
 		return appendEntries(ctx, w, e)
 	})
 }
 
+func insertWebhook(ctx context.Context, w *conn, h *ledger.Webhook) error {
+	n, err := w.exec(ctx, `INSERT INTO webhooks (id, tenant, url, types, description, secret, old_secret, old_until,
+		created_at, created_by, disabled_at, disabled_for, erasure) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING`,
+		h.ID, h.Tenant, h.URL, strings.Join(h.Types, " "), h.Description, h.Secret, orNull(h.OldSecret), micros(h.OldUntil),
+		h.CreatedAt.UnixMicro(), h.CreatedBy, micros(h.DisabledAt), h.DisabledFor, h.Erasure)
+	if err == nil && n == 0 {
+		err = fmt.Errorf("the id is in use: %w", blobd.ErrConflict)
+	}
+	return err
+}
+
 func roomForWebhook(ctx context.Context, c *conn, tenant string) error {
 	var have int64
-	_, err := c.one(ctx, "SELECT count(*) FROM webhooks WHERE tenant = ?", func(r *row) { have = r.int(0) }, tenant)
+	_, err := c.one(ctx, "SELECT count(*) FROM webhooks WHERE tenant = ? AND erasure = ''", func(r *row) { have = r.int(0) }, tenant)
 	if err == nil && have >= ledger.MaxWebhooks {
 		err = fmt.Errorf("%d webhooks: %w", have, blobd.ErrTooLarge)
 	}
@@ -77,13 +82,13 @@ func (l *Ledger) Webhook(ctx context.Context, tenant, id string) (h ledger.Webho
 }
 
 // ListWebhooks implements ledger.Webhooks.
-func (l *Ledger) ListWebhooks(ctx context.Context, tenant, after string, limit int) (all []ledger.Webhook, err error) {
-	if err := checkLimit(limit); err != nil {
+func (l *Ledger) ListWebhooks(ctx context.Context, q ledger.WebhookQuery) (all []ledger.Webhook, err error) {
+	if err := checkLimit(q.Limit); err != nil {
 		return nil, classify("list webhooks", err)
 	}
 	err = l.read(ctx, "list webhooks", func(c *conn) error {
-		return c.query(ctx, "SELECT "+webhookColumns+" FROM webhooks WHERE tenant = ? AND id > ? ORDER BY id LIMIT ?",
-			func(r *row) { all = append(all, r.webhook()) }, tenant, after, int64(limit))
+		return c.query(ctx, "SELECT "+webhookColumns+" FROM webhooks WHERE tenant = ? AND erasure = ? AND id > ? ORDER BY id LIMIT ?",
+			func(r *row) { all = append(all, r.webhook()) }, q.Tenant, q.Erasure, q.After, int64(q.Limit))
 	})
 	return all, err
 }
