@@ -64,10 +64,15 @@ func (e *Erasure) Delta() (d Extent, known bool) {
 }
 
 // Found is what an erasure met in its scope: what its fence found, or, of one that has
-// not fenced, its plan.
+// not fenced, its plan. What was not found when it was planned, and was dropped since,
+// is not among NotFound.
 func (e *Erasure) Found() Plan {
-	if e.Closing {
-		return e.Plan
+	if !e.Closing {
+		return e.Fenced
 	}
-	return e.Fenced
+	p := e.Plan
+	if e.Dropped > 0 && !e.Scope.Form().Fenceable() {
+		p.NotFound = 0
+	}
+	return p
 }

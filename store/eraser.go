@@ -118,7 +118,7 @@ func (w *eraser) settle(ctx context.Context) error {
 	}
 	w.p.Residuals = slices.Concat(residuals, w.Residuals)
 	w.p.Settled = true
-	w.p.KeysDestroyed = w.job.Erasure.Plan.Blobs + w.job.Erasure.Dropped
+	w.p.KeysDestroyed = w.job.Erasure.Fenced.Blobs + w.job.Erasure.Dropped
 	return nil
 }
 
@@ -231,12 +231,20 @@ func (w *eraser) tombstones(ctx context.Context) error {
 
 func (w *eraser) finish(ctx context.Context) error {
 	w.p.LastError = ""
-	w.p.Held, w.p.Floor, w.p.Kept, w.p.Remaining = 0, 0, nil, 0
-	entry, err := w.entry(evidence.ErasureStep{Step: evidence.StepErased})
+	w.keepsNothing()
+	w.p.Remaining = 0
+	entry, err := w.entry(evidence.ErasureStep{Step: evidence.StepErased, Delta: w.delta(ledger.ErasureErased)})
 	if err != nil {
 		return err
 	}
 	return w.Ledger.Finish(ctx, w.job.Lease, w.p, w.Now().UTC(), []ledger.Entry{entry})
+}
+
+// delta is what the erasure took beyond its plan, as it goes to a state.
+func (w *eraser) delta(to ledger.ErasureState) *evidence.Delta {
+	e := w.job.Erasure
+	e.State, e.Progress = to, w.p
+	return evidence.DeltaOf(e)
 }
 
 // postpone waits out the put margin. The first deletion is evidence of its own. That
