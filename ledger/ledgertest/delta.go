@@ -230,7 +230,7 @@ func dropCountSentences() []sentence {
 					fresh.putTagged(n/3, n, 1)
 				}
 				fresh.fence(fenceOf(9, 2, refsOf(6, 9)...)) // what was erased before is not met
-				fresh.finish(fresh.claimAt(20))
+				first := fresh.claimAt(20)
 				fresh.hold(1, executionScope(1))
 				fresh.fence(planned(1, s))
 				j := fresh.claimAt(20)
@@ -243,6 +243,7 @@ func dropCountSentences() []sentence {
 				want.Dropped, want.Drops.Blobs = 6, 6
 				want.Drops.Bytes += size(3) + size(4) + size(5)
 				fresh.figures(form, 1, want)
+				fresh.finish(first)
 				fresh.finish(j)
 				fresh.figures(form+", erased", 1, want)
 			}
