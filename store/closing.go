@@ -218,21 +218,28 @@ func (w *eraser) eachDropped(ctx context.Context, use func(backends.Scope) error
 func (w *eraser) leave(ctx context.Context, left *leftover) error {
 	due := tryAgain(w.Now().UTC(), left.dated, left.undated)
 	told := w.p.Held == left.held && w.p.Floor == left.floor && w.job.Erasure.Progress.KeysDestroyed == w.p.KeysDestroyed
-	w.p.Held, w.p.Floor, w.p.Kept, w.p.Remaining = left.held, left.floor, left.kept, left.rows()
-	w.p.LastError = ""
+	// The run's own progress has none of it until it is deferred: what an interrupted run
+	// keeps must not pass for told.
+	p := w.unsettled()
+	p.Held, p.Floor, p.Kept, p.Remaining, p.LastError = left.held, left.floor, left.kept, left.rows(), ""
 	var err error
-	if w.p.Left, err = w.left(ctx, left); err != nil {
+	if p.Left, err = w.left(ctx, left); err != nil {
 		return err
 	}
 	var entries []ledger.Entry
 	if !told {
-		entry, err := w.entry(evidence.ErasureStep{Step: evidence.StepDeferred, Until: &due, Delta: w.delta(ledger.ErasureDeferred)})
+		step := evidence.ErasureStep{Step: evidence.StepDeferred, Until: &due, Delta: w.delta(ledger.ErasureDeferred, p)}
+		entry, err := w.entryOf(step, p)
 		if err != nil {
 			return err
 		}
 		entries = append(entries, entry)
 	}
-	return w.Ledger.Defer(ctx, w.job.Lease, due, w.unsettled(), entries)
+	if err := w.Ledger.Defer(ctx, w.job.Lease, due, p, entries); err != nil {
+		return err
+	}
+	w.p = p
+	return nil
 }
 
 // left counts what a pass left, in the measure of the plan: of what a fence will take,

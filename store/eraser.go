@@ -233,7 +233,7 @@ func (w *eraser) finish(ctx context.Context) error {
 	w.p.LastError = ""
 	w.keepsNothing()
 	w.p.Remaining = 0
-	entry, err := w.entry(evidence.ErasureStep{Step: evidence.StepErased, Delta: w.delta(ledger.ErasureErased)})
+	entry, err := w.entry(evidence.ErasureStep{Step: evidence.StepErased, Delta: w.delta(ledger.ErasureErased, w.p)})
 	if err != nil {
 		return err
 	}
@@ -241,9 +241,9 @@ func (w *eraser) finish(ctx context.Context) error {
 }
 
 // delta is what the erasure took beyond its plan, as it goes to a state.
-func (w *eraser) delta(to ledger.ErasureState) *evidence.Delta {
+func (w *eraser) delta(to ledger.ErasureState, p ledger.Progress) *evidence.Delta {
 	e := w.job.Erasure
-	e.State, e.Progress = to, w.p
+	e.State, e.Progress = to, p
 	return evidence.DeltaOf(e)
 }
 
@@ -265,12 +265,14 @@ func (w *eraser) postpone(ctx context.Context, due time.Time) error {
 }
 
 // entry is a step of this erasure with its progress.
-func (w *eraser) entry(step evidence.ErasureStep) (ledger.Entry, error) {
+func (w *eraser) entry(step evidence.ErasureStep) (ledger.Entry, error) { return w.entryOf(step, w.p) }
+
+func (w *eraser) entryOf(step evidence.ErasureStep, p ledger.Progress) (ledger.Entry, error) {
 	scope := w.job.Erasure.Scope
 	scope.Refs = w.refs
 	step.Erasure = w.job.Erasure.ID
 	if w.job.Erasure.OfRefs { // also where there is none
 		step.Form = evidence.FormName(ledger.ScopeRefs)
 	}
-	return w.scribe(w.tenant).Erasure(w.Now().UTC(), scope, step.Progressed(w.p), "")
+	return w.scribe(w.tenant).Erasure(w.Now().UTC(), scope, step.Progressed(p), "")
 }
