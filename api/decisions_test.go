@@ -9,6 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/blobd/blobd/api/wire"
+	"github.com/blobd/blobd/evidence"
 )
 
 func (e *env) needApprovals(n string) {
@@ -99,6 +100,55 @@ func TestProtectionThatChangedIsDrift(t *testing.T) {
 	e.runErasures()
 	if got = e.erasure(got.ID); got.State != "erased" {
 		t.Errorf("after the release: %+v", got)
+	}
+}
+
+// What joined an approved scope is told beside the plan, which stays: in the answer, the
+// listing, the report, and the certificate that verifies without a server.
+func TestWhatJoinedAnApprovedScopeIsTold(t *testing.T) {
+	e := newLogged(t)
+	held := e.put("x", canaryText)
+	e.needApprovals("1")
+	e.clock.add(time.Second)
+	hold := e.hold(`{"executionId":"x","refs":["` + held.Ref + `"]}`)
+	asked := e.erase(`{"executionId":"x"}`, "")
+	if asked.Delta != nil {
+		t.Errorf("of what nobody approved: %+v", asked.Delta)
+	}
+	e.put("x", "joined")
+	e.put("x", "and again")
+	e.approve("approver", asked.ID, asked.Plan.Digest).want(t, http.StatusOK, "")
+	want := wire.Delta{Blobs: 2, Bytes: int64(len("joined") + len("and again"))}
+	check := func(state string, erased int64) {
+		t.Helper()
+		got := e.erasure(asked.ID)
+		if got.State != state || got.Plan != asked.Plan || got.Outcomes[wire.OutcomeErased] != erased {
+			t.Errorf("%s: plan %+v, approved %+v, outcomes %v", got.State, got.Plan, asked.Plan, got.Outcomes)
+		}
+		var all wire.Erasures
+		e.ask("dpo", "GET", "/v1/erasures", "").into(t, &all)
+		for _, d := range []*wire.Delta{got.Delta, all.Items[0].Delta} {
+			if d == nil || *d != want {
+				t.Errorf("delta %+v, want %+v", d, want)
+			}
+		}
+	}
+	e.runErasures()
+	check("partial", 2)
+	e.release(hold.ID)
+	e.runErasures()
+	check("erased", 3)
+	_, rows := e.ask("dpo", "GET", "/v1/reports/erasures", "", "Accept", "text/csv").table(t)
+	if rows[0]["blobs"] != "3" || rows[0]["erased"] != "3" || rows[0]["deltaBlobs"] != "2" {
+		t.Errorf("the report: %v", rows[0])
+	}
+	e.sequence()
+	key, _ := e.verifier()
+	c, err := evidence.VerifyCertificate(e.ask("dpo", "GET", "/v1/erasures/"+asked.ID+"/certificate", "").body, key)
+	must(t, err)
+	s := c.Statement
+	if s.Delta == nil || wire.Delta(*s.Delta) != want || s.Plan.Blobs != 1 || s.Plan.Held != 1 || s.Plan.Digest != asked.Plan.Digest {
+		t.Errorf("the certificate: plan %+v, delta %+v", s.Plan, s.Delta)
 	}
 }
 

@@ -15,7 +15,7 @@ import (
 func erasureOf(e ledger.Erasure, refs []blobd.Ref) *wire.Erasure {
 	e = asTold(e)
 	out := &wire.Erasure{
-		ID: e.ID, State: string(e.Stands()), Scope: coveredBy(&e), Plan: planOf(e.Plan, planDigest(&e)),
+		ID: e.ID, State: string(e.Stands()), Scope: coveredBy(&e), Plan: planOf(e.Plan, planDigest(&e)), Delta: deltaOf(&e),
 		Progress: wire.Progress{
 			KeysDestroyed: e.Progress.KeysDestroyed, ObjectsDeleted: e.Progress.ObjectsDeleted,
 			VersionsDeleted: e.Progress.VersionsDeleted, Failed: e.Progress.Failed, Remaining: e.Progress.Remaining,
@@ -30,12 +30,31 @@ func erasureOf(e ledger.Erasure, refs []blobd.Ref) *wire.Erasure {
 		out.ApprovedBy = []string{}
 	}
 	if !e.State.Ended() { // nothing is proved absent before the end
-		out.Progress.Remaining = max(out.Progress.Remaining, e.Plan.Blobs-doneOf(&e))
+		out.Progress.Remaining = max(out.Progress.Remaining, inScope(&e)-doneOf(&e))
 		if e.Scope.WholeTenant { // the plan may not be counted yet
 			out.Progress.Remaining = max(out.Progress.Remaining, 1)
 		}
 	}
 	return out
+}
+
+// deltaOf is what an erasure took beyond its plan; nil: it is not known.
+func deltaOf(e *ledger.Erasure) *wire.Delta {
+	d, known := e.Delta()
+	if !known {
+		return nil
+	}
+	return &wire.Delta{Executions: d.Executions, Blobs: d.Blobs, Bytes: d.Bytes}
+}
+
+// inScope counts the blobs in an erasure's scope: those that were planned, until a fence
+// has counted them. That of a whole tenant takes its time.
+func inScope(e *ledger.Erasure) int64 {
+	n := e.Fenced.Blobs + e.Dropped
+	if e.Closing || e.Scope.WholeTenant && !e.State.Ended() {
+		return max(n, e.Plan.Blobs)
+	}
+	return n
 }
 
 // asTold is an erasure as people are told it: see store.Waiting.
@@ -84,8 +103,9 @@ func planDigest(e *ledger.Erasure) [32]byte {
 func outcomesOf(e *ledger.Erasure) map[wire.Outcome]int64 {
 	out := make(map[wire.Outcome]int64)
 	held, floor := keptBy(e)
+	found := e.Found()
 	for outcome, n := range map[wire.Outcome]int64{
-		wire.OutcomeErased: doneOf(e), wire.OutcomeAlreadyErased: e.Plan.AlreadyErased, wire.OutcomeNoMatch: e.Plan.NotFound,
+		wire.OutcomeErased: doneOf(e), wire.OutcomeAlreadyErased: found.AlreadyErased, wire.OutcomeNoMatch: found.NotFound,
 		wire.OutcomeLegalHold: held, wire.OutcomeLegalFloor: floor,
 		wire.OutcomeShared: sharedBy(e), wire.OutcomeStoreRefused: e.Progress.Failed,
 	} {
@@ -162,11 +182,11 @@ func countedItems(e *ledger.Erasure, refs int) (items []wire.ErasureItem) {
 		}
 	}
 	add(wire.OutcomeShared, sharedBy(e))
-	if e.State == ledger.ErasureErased && refs > 0 {
-		if e.Plan.AlreadyErased < int64(refs) {
-			add(wire.OutcomeAlreadyErased, e.Plan.AlreadyErased)
+	if found := e.Found(); e.State == ledger.ErasureErased && refs > 0 {
+		if found.AlreadyErased < int64(refs) {
+			add(wire.OutcomeAlreadyErased, found.AlreadyErased)
 		}
-		add(wire.OutcomeNoMatch, e.Plan.NotFound)
+		add(wire.OutcomeNoMatch, found.NotFound)
 	}
 	return items
 }
@@ -177,16 +197,17 @@ func sharedBy(e *ledger.Erasure) int64 { return min(e.Plan.Shared, doneOf(e)) }
 // endOf is the outcome of the scope as a whole, "" while it is open or was erased in
 // part.
 func endOf(e *ledger.Erasure) wire.Outcome {
+	found := e.Found()
 	switch {
 	case e.Stands() == ledger.ErasureDeferred:
 		return keptBasis(e)
 	case e.State != ledger.ErasureErased:
 		return ""
-	case doneOf(e) > 0, e.Scope.WholeTenant && e.Plan.AlreadyErased == 0:
+	case doneOf(e) > 0, e.Scope.WholeTenant && found.AlreadyErased == 0:
 		return wire.OutcomeErased
-	case e.Plan.AlreadyErased > 0:
+	case found.AlreadyErased > 0:
 		return wire.OutcomeAlreadyErased
-	case e.Plan.Executions > 0: // an execution without a blob was fenced
+	case found.Executions > 0: // an execution without a blob was fenced
 		return wire.OutcomeErased
 	}
 	return wire.OutcomeNoMatch

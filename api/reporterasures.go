@@ -83,6 +83,9 @@ func erasureLine(e *ledger.Erasure, now time.Time) wire.ErasureLine {
 		Due: timeOrNull(e.DueAt), Completed: timeOrNull(e.EndedAt()), State: string(e.Stands()), Basis: e.Code,
 		Blobs: max(e.Plan.Blobs, doneOf(e)), Erased: doneOf(e), Kept: held + floor + e.Progress.Failed, RequestedBy: e.RequestedBy, ApprovedBy: listOrEmpty(e.ApprovedBy),
 	}
+	if d := deltaOf(e); d != nil {
+		line.DeltaBlobs = &d.Blobs
+	}
 	switch e.Stands() {
 	case ledger.ErasureErased:
 		line.Outcome = lineComplied
@@ -122,19 +125,23 @@ func erasureColumns() []column[wire.ErasureLine] {
 		{"state", func(l *line) string { return l.State }},
 		{"outcome", func(l *line) string { return l.Outcome }},
 		{"basis", func(l *line) string { return l.Basis }},
-		{"days", func(l *line) string {
-			if l.Days == nil {
-				return ""
-			}
-			return numberCell(*l.Days)
-		}},
+		{"days", func(l *line) string { return maybeCell(l.Days) }},
 		{"overdue", func(l *line) string { return flagCell(l.Overdue) }},
 		{"blobs", func(l *line) string { return numberCell(l.Blobs) }},
 		{"erased", func(l *line) string { return numberCell(l.Erased) }},
 		{"kept", func(l *line) string { return numberCell(l.Kept) }},
 		{"requestedBy", func(l *line) string { return l.RequestedBy }},
 		{"approvedBy", func(l *line) string { return strings.Join(l.ApprovedBy, " ") }},
+		{"deltaBlobs", func(l *line) string { return maybeCell(l.DeltaBlobs) }},
 	}
+}
+
+// maybeCell is empty where there is no number.
+func maybeCell(n *int64) string {
+	if n == nil {
+		return ""
+	}
+	return numberCell(*n)
 }
 
 // erasureSums adds up a report in memory that does not grow with its lines: days

@@ -80,7 +80,7 @@ func TestTheReportOfErasures(t *testing.T) {
 	}
 
 	header, rows := e.ask("dpo", "GET", "/v1/reports/erasures", "", "Accept", "text/csv").table(t)
-	if diff := cmp.Diff(strings.Split("id,type,scope,regime,externalRef,received,due,completed,state,outcome,basis,days,overdue,blobs,erased,kept,requestedBy,approvedBy", ","), header); diff != "" {
+	if diff := cmp.Diff(strings.Split("id,type,scope,regime,externalRef,received,due,completed,state,outcome,basis,days,overdue,blobs,erased,kept,requestedBy,approvedBy,deltaBlobs", ","), header); diff != "" {
 		t.Errorf("header (-want +got):\n%s", diff)
 	}
 	byID := make(map[string]map[string]string)
@@ -91,7 +91,7 @@ func TestTheReportOfErasures(t *testing.T) {
 		a.ID: {
 			"type": "erasure", "scope": "execution", "regime": "ccpa", "externalRef": "'=HYPERLINK(1)", "received": "2031-03-08T23:00:00Z",
 			"due": "2031-04-20T00:00:00Z", "state": "erased", "outcome": "complied", "basis": "", "days": "2", "overdue": "false",
-			"blobs": "1", "erased": "1", "kept": "0",
+			"blobs": "1", "erased": "1", "kept": "0", "deltaBlobs": "",
 		},
 		b.ID:         {"days": "3", "overdue": "true", "outcome": "complied", "blobs": "0"},
 		c.ID:         {"state": "denied", "outcome": "denied", "basis": "CCPA_105_D", "days": "4", "completed": "2031-03-10T13:00:00Z", "overdue": "true"},

@@ -14,10 +14,11 @@ import (
 // What a certificate calls itself.
 const (
 	CertificateType = "blobd erasure certificate"
-	// CertificateVersion is what is given out: of the erasure of any scope, with what
-	// became of it. Version 1 is of what the first version of blobd erased, and verifies
+	// CertificateVersion is the newest: of an erasure of which it is known what it took
+	// beyond its plan. Of one without that, version 2 is given out, which is the same
+	// without Delta. Version 1 is of what the first version of blobd erased. Each verifies
 	// for ever.
-	CertificateVersion = 2
+	CertificateVersion = 3
 	signatureAlgorithm = "Ed25519"
 )
 
@@ -80,6 +81,9 @@ type Statement struct {
 	RequestedBy string         `json:"requestedBy"`
 	ApprovedBy  []string       `json:"approvedBy"`
 	Plan        CertifiedPlan  `json:"plan"`
+	// Delta is what was erased, or is left protected, beyond Plan: what joined the scope
+	// after the plan was counted, less what left it; absent before version 3.
+	Delta *Delta `json:"delta,omitempty"`
 
 	Method       []string    `json:"method"` // for every blob in scope: each of these
 	Keys         ErasedKeys  `json:"keys"`
@@ -115,7 +119,8 @@ type CertifiedScope struct {
 	WholeTenant bool     `json:"wholeTenant,omitempty"`
 }
 
-// CertifiedPlan counts what the erasure found when it began.
+// CertifiedPlan counts what was planned, and approved; of an erasure that fenced as it
+// was asked for, what it found.
 type CertifiedPlan struct {
 	Digest        string `json:"digest"`
 	Executions    int64  `json:"executions"`

@@ -113,10 +113,13 @@ func (c Certifier) statement(ctx context.Context, e ledger.Erasure, t *told, pla
 		Exceptions: []string{}, Residuals: residuals, Limits: limits(last),
 	}
 	if last.Form != "" {
-		s.Version, s.Outcome, s.Details = CertificateVersion, outcome(last), t.exceptions(e.Plan)
+		s.Version, s.Outcome, s.Details = 2, outcome(last), t.exceptions(e)
 		for _, x := range s.Details {
 			s.Exceptions = append(s.Exceptions, x.Code)
 		}
+	}
+	if last.Delta != nil {
+		s.Version, s.Delta = CertificateVersion, last.Delta
 	}
 	if o := outcome(last); (o == OutcomeDeferred || o == OutcomeDenied) && last.KeysDestroyed == 0 {
 		s.Method = []string{}

@@ -53,8 +53,29 @@ type ErasureStep struct {
 	Until *time.Time `json:"until,omitempty"`
 	// Code says why it was denied.
 	Code string `json:"code,omitempty"`
+	// Delta is what was erased of the scope, or is left in it protected, beyond the plan;
+	// absent: it is not known, or nothing was planned. Only of StepDeferred, StepErased and
+	// what ends those: StepDenied, StepCancelled.
+	Delta *Delta `json:"delta,omitempty"`
 	// Executions has the refs of a batch that was dropped, by execution.
 	Executions []SweptExecution `json:"executions,omitempty"`
+}
+
+// Delta counts what joined a scope after its plan was counted, less what left it: it is
+// negative where more left.
+type Delta struct {
+	Executions int64 `json:"executions"`
+	Blobs      int64 `json:"blobs"`
+	Bytes      int64 `json:"bytes"` // readable
+}
+
+// DeltaOf is an erasure's; nil: it is not known.
+func DeltaOf(e ledger.Erasure) *Delta {
+	d, known := e.Delta()
+	if !known {
+		return nil
+	}
+	return &Delta{d.Executions, d.Blobs, d.Bytes}
 }
 
 // ScopeStep says what an erasure or an order covers. A subject is in no entry, nor

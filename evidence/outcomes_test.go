@@ -165,6 +165,27 @@ func TestACertificateOfWhatIsHeld(t *testing.T) {
 	}
 }
 
+// TestACertificateTellsWhatJoinedThePlan: the erasure's last entry counts it, and the
+// certificate has version 3. A plan without a figure of that has version 2.
+func TestACertificateTellsWhatJoinedThePlan(t *testing.T) {
+	c := newClosing(t, aPerson, ledger.Plan{Executions: 1, Blobs: 2, Bytes: 20, NotFound: 0}, 2)
+	c.claim()
+	joined := evidence.Delta{Executions: 1, Blobs: 2, Bytes: 16}
+	p := ledger.Progress{KeysDestroyed: 4, ObjectsDeleted: 4, VersionsDeleted: 4, Settled: true}
+	es := c.step(evidence.ErasureStep{Step: evidence.StepErased, Delta: &joined}, "", p)
+	if err := c.inner.Finish(t.Context(), c.job.Lease, p, c.clock.now(), es); err != nil {
+		t.Fatal(err)
+	}
+	s := c.verified()
+	if s.Version != 3 || s.Delta == nil || *s.Delta != joined || s.Plan.Blobs != 2 || s.Keys.Destroyed != 4 {
+		t.Errorf("%+v", s)
+	}
+	text, err := evidence.PDF(c.certificate())
+	if err != nil || len(text) == 0 {
+		t.Errorf("as a PDF: %v", err)
+	}
+}
+
 // TestACertificateOfADenial has its code, and claims nothing.
 func TestACertificateOfADenial(t *testing.T) {
 	c := newClosing(t, aPerson, ledger.Plan{NotFound: 1}, 0)

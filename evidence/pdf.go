@@ -133,6 +133,9 @@ func (p page) statement(s Statement) {
 	p.count("Held, when planned", s.Plan.Held)
 	p.count("Legal floor, when planned", s.Plan.Floor)
 	p.count("Shared with others", s.Plan.Shared)
+	if d := s.Delta; d != nil {
+		p.field("Beyond the plan", fmt.Sprintf("executions %+d, blobs %+d, readable bytes %+d", d.Executions, d.Blobs, d.Bytes))
+	}
 	p.field("Method, per blob", strings.Join(s.Method, ", "))
 	p.field("Keys destroyed", fmt.Sprint(s.Keys.Destroyed))
 	p.field("KEK and version", fmt.Sprintf("%s, %d", s.Keys.KEK, s.Keys.KEKVersion))

@@ -70,6 +70,36 @@ func TestAStatementIsHeldToItsEntry(t *testing.T) {
 			t.Errorf("the step %s is taken for an end", step)
 		}
 	}
+	// What was taken beyond the plan is the entry's, and makes the version.
+	counted := ErasureStep{Step: StepDeferred, KeysDestroyed: 1, Held: 1, Delta: &Delta{Executions: 1, Blobs: -2, Bytes: 3}}
+	told := func(change func(*Statement)) error {
+		c := make(counted)
+		c.Statement.Version, c.Statement.Delta = 3, &Delta{1, -2, 3}
+		change(&c.Statement)
+		return checkStatement(c, "")
+	}
+	if err := told(func(*Statement) {}); err != nil {
+		t.Errorf("a delta as the entry has it: %v", err)
+	}
+	for what, change := range map[string]func(*Statement){
+		"more executions":      func(s *Statement) { s.Delta.Executions = 2 },
+		"more blobs":           func(s *Statement) { s.Delta.Blobs = 2 },
+		"more bytes":           func(s *Statement) { s.Delta.Bytes = 4 },
+		"no delta":             func(s *Statement) { s.Delta = nil },
+		"no delta, version 2":  func(s *Statement) { s.Version, s.Delta = 2, nil },
+		"a delta in version 2": func(s *Statement) { s.Version = 2 },
+		"a later version":      func(s *Statement) { s.Version = 4 },
+	} {
+		if err := told(change); err == nil {
+			t.Errorf("%s is taken", what)
+		}
+	}
+	c := make(partial)
+	for _, version := range []int{2, 3} {
+		if c.Statement.Version, c.Statement.Delta = version, new(Delta); checkStatement(c, "") == nil {
+			t.Errorf("version %d with a delta that no entry tells is taken", version)
+		}
+	}
 	denied := make(ErasureStep{Step: StepDenied, Code: "ID_UNVERIFIED"})
 	if err := checkStatement(denied, ""); err == nil {
 		t.Error("a denial without its code is taken")

@@ -127,7 +127,8 @@ func (t *told) nullSince(e ledger.Erasure) time.Time {
 }
 
 // exceptions are what is not simply erased by this erasure, by code.
-func (t *told) exceptions(p ledger.Plan) (all []Exception) {
+func (t *told) exceptions(e ledger.Erasure) (all []Exception) {
+	found := e.Found()
 	add := func(code string, count int64, from, until time.Time) {
 		if count > 0 {
 			all = append(all, Exception{code, count, dated(from), dated(until)})
@@ -137,8 +138,8 @@ func (t *told) exceptions(p ledger.Plan) (all []Exception) {
 	if t.step.Step == StepDenied {
 		all = append(all, Exception{Code: cmp.Or(t.step.Code, CodeDenied), From: dated(t.last.At)})
 	}
-	add(CodeAlreadyErased, p.AlreadyErased, never, never)
-	add(CodeNoMatch, p.NotFound, never, never)
+	add(CodeAlreadyErased, found.AlreadyErased, never, never)
+	add(CodeNoMatch, found.NotFound, never, never)
 	switch outcome(t.step) {
 	case OutcomeErased: // what was protected once went in the end
 		add(CodeLegalHold, t.held.count, t.held.from, t.last.At)
@@ -147,7 +148,7 @@ func (t *told) exceptions(p ledger.Plan) (all []Exception) {
 		add(CodeLegalHold, t.step.Held, t.held.from, never)
 		add(CodeLegalFloor, t.step.Floor, t.floor.from, never)
 	}
-	add(CodeSharedSubject, p.Shared, never, never)
+	add(CodeSharedSubject, e.Plan.Shared, never, never)
 	add(CodeStoreRefused, t.step.Failed, never, never)
 	return all
 }

@@ -122,6 +122,7 @@ func checkStatement(c Certificate, _ string) error {
 		"objects":    step.ObjectsDeleted == s.Objects.Deleted && step.VersionsDeleted == s.Objects.Versions,
 		"residuals":  residualsTold(s.Residuals, step.Residuals),
 		"exceptions": exceptionsFit(s, step),
+		"delta":      sameDelta(s.Delta, step.Delta),
 	} {
 		if !agree {
 			return flaw("the statement's %s is not what the log's entry says", what)
@@ -129,6 +130,8 @@ func checkStatement(c Certificate, _ string) error {
 	}
 	return nil
 }
+
+func sameDelta(a, b *Delta) bool { return a == b || a != nil && b != nil && *a == *b }
 
 func sameTime(a, b *time.Time) bool { return a == b || a != nil && b != nil && a.Equal(*b) }
 
@@ -145,10 +148,13 @@ func residualsTold(stated []Residual, told []string) bool {
 // versionFits reports whether a statement has the version of its entry, and no member
 // of a later one.
 func versionFits(s Statement, step ErasureStep) bool {
-	if step.Form != "" {
-		return s.Version == CertificateVersion
+	switch {
+	case step.Form == "":
+		return s.Version == 1 && s.Outcome == "" && s.Details == nil && s.Delta == nil
+	case step.Delta == nil:
+		return s.Version == 2 && s.Delta == nil
 	}
-	return s.Version == 1 && s.Outcome == "" && s.Details == nil
+	return s.Version == CertificateVersion
 }
 
 func outcomeFits(s Statement, step ErasureStep) bool {

@@ -27,10 +27,13 @@ type Closings interface {
 	// FenceClosed fences the scope of a claimed erasure that only closed it, as Fence does,
 	// and lifts its closing. Where something in scope is protected, or the form is not
 	// Fenceable, it is ErrHeld; one that has fenced, or whose lease is stale, is
-	// ErrConflict. Both change nothing.
+	// ErrConflict. Both change nothing. What it took is counted in Fenced: a plan that
+	// was counted before (Planned) stays.
 	FenceClosed(ctx context.Context, l Lease, at time.Time, es []Entry) (Erasure, Record, error)
 	// Drop visits rows of the scope of a claimed erasure that only closed it, and drops
-	// the keys of those that nothing protects. A stale lease is ErrConflict, and so is
+	// the keys of those that nothing protects. What it took, and the executions that it
+	// met first, it counts in the same transaction: a page that is visited again counts
+	// nothing. A stale lease is ErrConflict, and so is
 	// an erasure that has fenced.
 	Drop(ctx context.Context, l Lease, d Drop) (Dropped, error)
 	// Defer postpones a claimed erasure that only closed its scope until due, or until
@@ -83,7 +86,8 @@ const (
 // erasure it is ErrDenied.
 //
 // With the last approval the erasure goes on as if Fence had been called at At
-// without approvals, and comes with that record. A denial or a cancellation of one
+// without approvals, and comes with that record; its plan stays the one that was
+// approved. A denial or a cancellation of one
 // that closed its scope comes with the record of the lift.
 type Decision struct {
 	Tenant, ID string
@@ -134,6 +138,8 @@ type Kept struct {
 	ExecutionID string
 	Verdict     Verdict   // VerdictHeld or VerdictFloor
 	Until       time.Time // of a floor: its end; zero: not known yet
+	// Extent is the row's, as Drop tells it: a progress does not keep it.
+	Extent Extent
 }
 
 // Protects says what keeps a row from an erasure at a time: VerdictHeld,

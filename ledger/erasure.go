@@ -39,8 +39,9 @@ type Fence struct {
 	Closed []Entry
 	// Asked are the entries of one that awaits approvals, in place of both.
 	Asked []Entry
-	// Plan is what the caller counted. It is the erasure's, unless the erasure fences
-	// now: then its counts are the engine's own, and only PlanDigest is the caller's.
+	// Plan is what the caller counted, if there is a PlanDigest. It is the erasure's,
+	// unless the erasure fences now: then its counts are the engine's own, and only
+	// PlanDigest is the caller's. See Erasure.Planned.
 	Plan       Plan
 	PlanDigest [32]byte
 	// Callback is told of this erasure alone: its row and its entry come with the
@@ -60,8 +61,10 @@ type Fence struct {
 // Bytes what is live in them; or AlreadyErased is 1. The fence does not count:
 // the figures of its erasure grow with what DropKeys drops.
 //
-// The other counts are the caller's, for erasures that do not fence at once. What is
-// held, under a floor or shared with another subject is among Blobs too.
+// The other counts are the caller's, for erasures that do not fence at once, and so is
+// all of the plan of a form that nothing fences: Blobs counts rows that are not erased,
+// Executions those that they are in. What is held, under a floor or shared with another
+// subject is among Blobs too.
 type Plan struct {
 	Executions    int64
 	Blobs         int64
@@ -99,6 +102,9 @@ type Progress struct {
 	// MaxKept of them.
 	Held, Floor int64
 	Kept        []Kept
+	// Left is what the last pass left, in the measure of the plan. Of a form that
+	// nothing fences it has no executions: Drop counts those.
+	Left Extent
 }
 
 // MaxRefused bounds Progress.Refused, MaxKept Progress.Kept.
@@ -123,6 +129,13 @@ type details struct {
 	Held      int64           `json:"held,omitempty"`
 	Floor     int64           `json:"floor,omitempty"`
 	Kept      []keptDetail    `json:"kept,omitempty"`
+	Left      *leftDetail     `json:"left,omitempty"`
+}
+
+type leftDetail struct {
+	Executions int64 `json:"executions,omitempty"`
+	Blobs      int64 `json:"blobs,omitempty"`
+	Bytes      int64 `json:"bytes,omitempty"`
 }
 
 type keptDetail struct {
@@ -157,7 +170,10 @@ func (p Progress) Details() ([]byte, error) {
 	for _, k := range p.Kept[:min(len(p.Kept), MaxKept)] {
 		d.Kept = append(d.Kept, keptDetail{k.Tag.String(), k.ExecutionID, k.Ref.Hex(), k.Verdict == VerdictFloor, k.Until.UTC()})
 	}
-	if len(d.Residuals) == 0 && len(d.Refused) == 0 && d.KEK.IsZero() && d.Held == 0 && d.Floor == 0 {
+	if p.Left != (Extent{}) {
+		d.Left = &leftDetail{p.Left.Executions, p.Left.Blobs, p.Left.Bytes}
+	}
+	if len(d.Residuals) == 0 && len(d.Refused) == 0 && d.KEK.IsZero() && d.Held == 0 && d.Floor == 0 && d.Left == nil {
 		return nil, nil
 	}
 	return json.Marshal(d)
@@ -173,6 +189,9 @@ func (p *Progress) SetDetails(b []byte) error {
 		return fmt.Errorf("details of a progress: %w: %w", blobd.ErrCorrupt, err)
 	}
 	p.Residuals, p.KEKDestroyedAt, p.Held, p.Floor = d.Residuals, d.KEK, d.Held, d.Floor
+	if d.Left != nil {
+		p.Left = Extent{d.Left.Executions, d.Left.Blobs, d.Left.Bytes}
+	}
 	for _, w := range d.Kept {
 		k, err := w.kept()
 		if err != nil {
@@ -214,10 +233,23 @@ type Erasure struct {
 	OfRefs bool
 	// Closing: it has not fenced; what it covers is closed, unless it awaits
 	// approvals or was denied or cancelled. See Closings.
-	Closing     bool
-	Dropped     int64 // rows that Drop dropped
-	State       ErasureState
-	Plan        Plan
+	Closing bool
+	State   ErasureState
+	// Plan stays as it was asked for, or replanned, whatever comes after, where the
+	// erasure is Planned. Else it is what the fence found, as Fenced is.
+	Plan Plan
+	// Planned: the plan was counted, with a digest, before anything was closed; it is
+	// not so of one that fenced as it was asked for, and of one that was replayed
+	// without its row, whose plan is lost.
+	Planned bool
+	Dropped int64 // rows that Drop dropped
+	// Drops is what Drop took, in the measure of the plan. Executions counts, of a form
+	// that nothing fences, those in which it met a row that was not erased.
+	Drops Extent
+	// Fenced is what the fence found, and of a whole tenant what DropKeys dropped. Refs
+	// that Drop dropped before are not among AlreadyErased: this erasure did it. Zero
+	// while Closing.
+	Fenced      Plan
 	Progress    Progress
 	RequestedBy string
 	Reason      string

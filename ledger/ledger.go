@@ -154,8 +154,8 @@ type Jobs interface {
 	Renew(ctx context.Context, l Lease, until time.Time) error
 	// DropKeys drops the wrapped keys of up to limit executions of a whole tenant
 	// that still have theirs, oldest first, takes what was live in them off the
-	// counts, and adds it to the erasure's plan, which it returns. more: some are
-	// left. Any other erasure's fence dropped them: there is nothing to do.
+	// counts, and adds it to what the erasure has Fenced, which it returns, and to its
+	// plan, unless it is Planned. more: some are left. Any other erasure's fence dropped them: there is nothing to do.
 	DropKeys(ctx context.Context, l Lease, limit int) (p Plan, more bool, err error)
 	// Tombstone turns up to limit rows of the erasure's scope into tombstones
 	// without content facts and subjects, and reports how many rows are left, of which
@@ -194,7 +194,9 @@ type Journal interface {
 	// erasure, which runs again when its grace is over; one that was lifted as a closing
 	// comes back lifted, and its erasure cancelled; of one that was lifted as the
 	// suppression that it became, the erasure runs again and leaves no suppression. A
-	// fence whose erasure is there and has not fenced fences it. A record of this
+	// fence whose erasure is there and has not fenced fences it, and keeps a plan that
+	// it has. An erasure whose row was lost comes back without a plan (Planned): what its
+	// fence finds now is its plan. A record of this
 	// ledger that was never published and has one of their numbers gets a new
 	// one behind them. What is lifted or revoked and has no row any
 	// more is left out; fences, of tenants too, and erased refs need no row, and

@@ -82,7 +82,7 @@ func (w *eraser) fenceNow(ctx context.Context) (bool, error) {
 		return false, err
 	}
 	w.job.Erasure = e
-	w.p.Held, w.p.Floor, w.p.Kept = 0, 0, nil
+	w.keepsNothing()
 	w.forgetFenced(e)
 	return true, w.publish(ctx, record)
 }
@@ -91,6 +91,7 @@ func (w *eraser) fenceNow(ctx context.Context) (bool, error) {
 type leftover struct {
 	held, floor int64
 	kept        []ledger.Kept
+	extent      ledger.Extent            // by row, for forms that nothing fences
 	seen        map[ledger.Position]bool // of several subjects, who share rows
 	dated       time.Time                // the earliest end of a floor; zero: none is known
 	undated     bool
@@ -105,6 +106,7 @@ func (l *leftover) add(k ledger.Kept) {
 		}
 		l.seen[k.Position] = true
 	}
+	l.extent = l.extent.Plus(k.Extent)
 	switch {
 	case k.Verdict == ledger.VerdictHeld:
 		l.held++
@@ -159,7 +161,7 @@ func (w *eraser) clear(ctx context.Context) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	w.job.Erasure.Dropped = e.Dropped
+	w.job.Erasure.Dropped, w.job.Erasure.Drops = e.Dropped, e.Drops
 	rows, err := w.Ledger.DroppedRows(ctx, e.ID, ledger.Position{}, 1)
 	if err != nil {
 		return false, err
@@ -175,7 +177,7 @@ func (w *eraser) clear(ctx context.Context) (bool, error) {
 	if len(rows) == 0 {
 		return true, nil
 	}
-	w.p.Held, w.p.Floor, w.p.Kept = 0, 0, nil // until this pass is over nobody knows
+	w.keepsNothing() // until this pass is over nobody knows
 	if err := w.deleteObjects(ctx, w.eachDropped); err != nil {
 		return false, err
 	}
@@ -216,17 +218,50 @@ func (w *eraser) eachDropped(ctx context.Context, use func(backends.Scope) error
 func (w *eraser) leave(ctx context.Context, left *leftover) error {
 	due := tryAgain(w.Now().UTC(), left.dated, left.undated)
 	told := w.p.Held == left.held && w.p.Floor == left.floor && w.job.Erasure.Progress.KeysDestroyed == w.p.KeysDestroyed
-	w.p.Held, w.p.Floor, w.p.Kept, w.p.Remaining = left.held, left.floor, left.kept, left.rows()
-	w.p.LastError = ""
+	// The run's own progress has none of it until it is deferred: what an interrupted run
+	// keeps must not pass for told.
+	p := w.unsettled()
+	p.Held, p.Floor, p.Kept, p.Remaining, p.LastError = left.held, left.floor, left.kept, left.rows(), ""
+	var err error
+	if p.Left, err = w.left(ctx, left); err != nil {
+		return err
+	}
 	var entries []ledger.Entry
 	if !told {
-		entry, err := w.entry(evidence.ErasureStep{Step: evidence.StepDeferred, Until: &due})
+		step := evidence.ErasureStep{Step: evidence.StepDeferred, Until: &due, Delta: w.delta(ledger.ErasureDeferred, p)}
+		entry, err := w.entryOf(step, p)
 		if err != nil {
 			return err
 		}
 		entries = append(entries, entry)
 	}
-	return w.Ledger.Defer(ctx, w.job.Lease, due, w.unsettled(), entries)
+	if err := w.Ledger.Defer(ctx, w.job.Lease, due, p, entries); err != nil {
+		return err
+	}
+	w.p = p
+	return nil
+}
+
+// left counts what a pass left, in the measure of the plan: of what a fence will take,
+// as the fence counts.
+func (w *eraser) left(ctx context.Context, left *leftover) (ledger.Extent, error) {
+	scope := w.job.Erasure.Scope
+	if !scope.Form().Fenceable() {
+		return left.extent, nil
+	}
+	if w.job.Erasure.OfRefs {
+		var err error
+		if scope.Refs, err = w.Ledger.ErasedRefs(ctx, w.job.Erasure.ID); err != nil {
+			return ledger.Extent{}, err
+		}
+	}
+	plan, err := w.Ledger.Plan(ctx, scope)
+	return plan.Extent(), err
+}
+
+// keepsNothing takes back what the last pass left.
+func (w *eraser) keepsNothing() {
+	w.p.Held, w.p.Floor, w.p.Kept, w.p.Left = 0, 0, nil, ledger.Extent{}
 }
 
 // Waiting reports whether an erasure that its worker has claimed is deferred all the

@@ -171,6 +171,7 @@ func crashOfPass(form string, released, last bool) crash {
 				if e := n.erasure(t, s.erasure.ID); e.Stands() != ledger.ErasurePartial || e.Progress.KeysDestroyed != 1 {
 					t.Errorf("the erasure is %s: %+v", e.Stands(), e.Progress)
 				}
+				n.wantDelta(t, s.erasure.ID, ledger.Extent{})
 				s.over(t, n)
 			}
 			e := n.wantState(t, s.erasure.ID, ledger.ErasureErased)
@@ -181,6 +182,7 @@ func crashOfPass(form string, released, last bool) crash {
 			if e.Progress.KeysDestroyed != want || e.Progress.Held+e.Progress.Floor != 0 {
 				t.Errorf("the erasure ended as %+v, want %d keys destroyed", e.Progress, want)
 			}
+			n.wantDelta(t, s.erasure.ID, ledger.Extent{}) // nothing joined, and nothing is counted twice
 			n.wantNull(t, run, s.free.Ref)
 			n.wantNull(t, run, s.held.Ref)
 		},

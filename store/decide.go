@@ -21,7 +21,7 @@ import (
 // planDigest is the plan that was approved: another one is ErrPlanDrift. So is a plan
 // that no longer is what stands, because something more or less is protected: then the
 // erasure has the new plan, and its approvals are void. What joined the scope
-// meanwhile is no drift. By who asked for the erasure it is ErrDenied; a second
+// meanwhile is no drift: it is erased too, and told as the erasure's delta. By who asked for the erasure it is ErrDenied; a second
 // approval by the same token changes nothing.
 func (s *Store) Approve(ctx context.Context, tenant, id, actor string, planDigest [32]byte) (ledger.Erasure, error) {
 	e, err := s.approve(ctx, tenant, id, actor, planDigest)
@@ -113,6 +113,7 @@ func (s *Store) end(ctx context.Context, tenant, id string, d ledger.Decision) (
 			return ledger.Erasure{}, backoff.Permanent(err)
 		}
 		d.At = micro(s.Now())
+		step.Delta = evidence.DeltaOf(e)
 		ended, err := s.decide(ctx, t, e, d, step.Progressed(e.Progress))
 		// It may have been claimed since it was read: then the next try sees it.
 		if err != nil && !(errors.Is(err, blobd.ErrConflict) && (e.State == ledger.ErasureDeferred || Waiting(&e))) {

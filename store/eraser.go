@@ -118,7 +118,7 @@ func (w *eraser) settle(ctx context.Context) error {
 	}
 	w.p.Residuals = slices.Concat(residuals, w.Residuals)
 	w.p.Settled = true
-	w.p.KeysDestroyed = w.job.Erasure.Plan.Blobs + w.job.Erasure.Dropped
+	w.p.KeysDestroyed = w.job.Erasure.Fenced.Blobs + w.job.Erasure.Dropped
 	return nil
 }
 
@@ -231,12 +231,20 @@ func (w *eraser) tombstones(ctx context.Context) error {
 
 func (w *eraser) finish(ctx context.Context) error {
 	w.p.LastError = ""
-	w.p.Held, w.p.Floor, w.p.Kept, w.p.Remaining = 0, 0, nil, 0
-	entry, err := w.entry(evidence.ErasureStep{Step: evidence.StepErased})
+	w.keepsNothing()
+	w.p.Remaining = 0
+	entry, err := w.entry(evidence.ErasureStep{Step: evidence.StepErased, Delta: w.delta(ledger.ErasureErased, w.p)})
 	if err != nil {
 		return err
 	}
 	return w.Ledger.Finish(ctx, w.job.Lease, w.p, w.Now().UTC(), []ledger.Entry{entry})
+}
+
+// delta is what the erasure took beyond its plan, as it goes to a state.
+func (w *eraser) delta(to ledger.ErasureState, p ledger.Progress) *evidence.Delta {
+	e := w.job.Erasure
+	e.State, e.Progress = to, p
+	return evidence.DeltaOf(e)
 }
 
 // postpone waits out the put margin. The first deletion is evidence of its own. That
@@ -257,12 +265,14 @@ func (w *eraser) postpone(ctx context.Context, due time.Time) error {
 }
 
 // entry is a step of this erasure with its progress.
-func (w *eraser) entry(step evidence.ErasureStep) (ledger.Entry, error) {
+func (w *eraser) entry(step evidence.ErasureStep) (ledger.Entry, error) { return w.entryOf(step, w.p) }
+
+func (w *eraser) entryOf(step evidence.ErasureStep, p ledger.Progress) (ledger.Entry, error) {
 	scope := w.job.Erasure.Scope
 	scope.Refs = w.refs
 	step.Erasure = w.job.Erasure.ID
 	if w.job.Erasure.OfRefs { // also where there is none
 		step.Form = evidence.FormName(ledger.ScopeRefs)
 	}
-	return w.scribe(w.tenant).Erasure(w.Now().UTC(), scope, step.Progressed(w.p), "")
+	return w.scribe(w.tenant).Erasure(w.Now().UTC(), scope, step.Progressed(p), "")
 }

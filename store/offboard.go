@@ -133,12 +133,12 @@ func (w *eraser) destroyTenant(ctx context.Context) error {
 	}
 	// A second erasure of the tenant leaves them to the first, which counts them,
 	// and ends after it.
-	for more := w.job.Erasure.Plan.AlreadyErased == 0; more; {
+	for more := w.job.Erasure.Fenced.AlreadyErased == 0; more; {
 		if err := w.renew(ctx); err != nil {
 			return err
 		}
 		var err error
-		if w.job.Erasure.Plan, more, err = w.Ledger.DropKeys(ctx, w.job.Lease, dropBatch); err != nil {
+		if w.job.Erasure.Fenced, more, err = w.Ledger.DropKeys(ctx, w.job.Lease, dropBatch); err != nil {
 			return err
 		}
 	}

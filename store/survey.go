@@ -24,7 +24,7 @@ type survey struct {
 	executions map[blobd.ExecutionTag]bool
 	seen       map[ledger.Position]bool // of several subjects, who share rows
 	keepers    *keepers
-	free       int64 // rows that nothing protects
+	free, kept int64 // rows that nothing protects, and those that something does
 	// What was captured by asOf, as the digest has it.
 	heldThen, floorThen int64
 }
@@ -125,23 +125,25 @@ func (v *survey) protected(r *ledger.ScopeRow) {
 	}
 	switch verdict {
 	case ledger.VerdictHeld:
-		v.Plan.Held++
+		v.Plan.Held += r.Extent(v.scope.Form()).Blobs
 		v.heldThen += then
 		v.keepers.held(r, then == 1)
 	case ledger.VerdictFloor:
-		v.Plan.Floor++
+		v.Plan.Floor += r.Extent(v.scope.Form()).Blobs
 		v.floorThen += then
 	default:
 		v.free++
 		return
 	}
+	v.kept++
 	if len(v.Kept) < ledger.MaxKept {
 		v.Kept = append(v.Kept, ledger.Kept{Position: r.Position, ExecutionID: r.ExecutionID, Verdict: verdict, Until: until})
 	}
 }
 
-// count makes the plan of the rows' counts and of what the ledger says of the scope
-// itself: that an execution or a ref is not there, or was erased whole.
+// count makes the plan. Of a form that something fences it has what the ledger counts,
+// all at one moment and in the measure of the fence; what is protected is counted row by
+// row.
 func (v *survey) count(ctx context.Context, l ledger.Erasures) error {
 	if !v.scope.Form().Fenceable() {
 		v.Plan.Executions = int64(len(v.executions))
@@ -154,9 +156,10 @@ func (v *survey) count(ctx context.Context, l ledger.Erasures) error {
 	if err != nil {
 		return err
 	}
-	v.Plan.Executions, v.Plan.AlreadyErased, v.Plan.NotFound = plan.Executions, plan.AlreadyErased, plan.NotFound
+	plan.Held, plan.Floor = v.Plan.Held, v.Plan.Floor
+	v.Plan = plan
 	return nil
 }
 
 // allKept reports whether everything that an erasure could erase is protected.
-func (v *survey) allKept() bool { return v.free == 0 && v.Plan.Held+v.Plan.Floor > 0 }
+func (v *survey) allKept() bool { return v.free == 0 && v.kept > 0 }

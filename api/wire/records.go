@@ -115,6 +115,14 @@ type Plan struct {
 	NotFound      int64  `json:"notFound"`
 }
 
+// Delta counts what an erasure took of its scope, or left in it protected, beyond its
+// plan: what joined the scope after the plan was counted, less what left it.
+type Delta struct {
+	Executions int64 `json:"executions" doc:"negative: so many left the scope"`
+	Blobs      int64 `json:"blobs" doc:"likewise"`
+	Bytes      int64 `json:"bytes" doc:"likewise; readable"`
+}
+
 // Progress counts what was destroyed so far.
 type Progress struct {
 	KeysDestroyed   int64 `json:"keysDestroyed"`
@@ -163,6 +171,7 @@ type Erasure struct {
 	State       string            `json:"state" enum:"awaiting_approval,grace,running,deferred,erased,partial,denied,cancelled"`
 	Scope       Covered           `json:"scope"`
 	Plan        Plan              `json:"plan"`
+	Delta       *Delta            `json:"delta,omitempty" doc:"what joined the scope after its plan was counted, less what left it; absent while something in it is neither erased nor seen to be protected, and where nothing was planned before"`
 	Progress    Progress          `json:"progress"`
 	Outcomes    map[Outcome]int64 `json:"outcomes" doc:"how many blobs had which outcome so far"`
 	RequestedBy string            `json:"requestedBy" doc:"token id"`

@@ -38,6 +38,7 @@ type ErasureLine struct {
 	Kept        int64      `json:"kept"`
 	RequestedBy string     `json:"requestedBy" doc:"token id"`
 	ApprovedBy  []string   `json:"approvedBy" doc:"token ids"`
+	DeltaBlobs  *int64     `json:"deltaBlobs" doc:"blobs beyond the plan, negative: fewer; null: not known, or nothing was planned before"`
 }
 
 // ErasureSummary counts the erasures of a report.

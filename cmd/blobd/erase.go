@@ -282,6 +282,9 @@ func (a *app) printErasure(e wire.Erasure) error {
 	fmt.Fprintf(w, "in scope: %d blobs, %d bytes; keys destroyed %d, objects deleted %d, versions deleted %d, failed %d, remaining %d\n",
 		e.Plan.Blobs, e.Plan.Bytes, e.Progress.KeysDestroyed, e.Progress.ObjectsDeleted,
 		e.Progress.VersionsDeleted, e.Progress.Failed, e.Progress.Remaining)
+	if d := e.Delta; d != nil && *d != (wire.Delta{}) {
+		fmt.Fprintf(w, "beyond the plan: %+d executions, %+d blobs, %+d bytes\n", d.Executions, d.Blobs, d.Bytes)
+	}
 	switch e.State {
 	case "awaiting_approval":
 		fmt.Fprintf(w, "approved by %d of %d; plan %s\n", len(e.ApprovedBy), e.Approvals, e.Plan.Digest)

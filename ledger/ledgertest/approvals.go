@@ -53,7 +53,7 @@ func approvalSentences() []sentence {
 				f.GraceUntil = at(90)
 				got, r := e.fence(f)
 				want := ledger.Erasure{
-					ID: f.ID, Scope: s, OfRefs: i == 1, Closing: true, State: ledger.ErasureAwaiting, Plan: ledger.Plan{Blobs: 3, Held: 1},
+					ID: f.ID, Scope: s, OfRefs: i == 1, Closing: true, State: ledger.ErasureAwaiting, Plan: ledger.Plan{Blobs: 3, Held: 1}, Planned: true,
 					RequestedBy: "asker", FencedAt: at(10), PlanDigest: hash("plan", i), Approvals: 2, Wrap: got.Wrap,
 					GraceUntil: at(90),
 				}
@@ -88,7 +88,8 @@ func approvalSentences() []sentence {
 			got, r := e.decide(decisionOf(1, ledger.ActApprove, "cid"))
 			want := ledger.Erasure{
 				ID: erasureID(1), Scope: executionScope(1), State: ledger.ErasureRunning,
-				Plan: ledger.Plan{Executions: 1, Blobs: 2, Bytes: size(1) + size(2)}, RequestedBy: "asker", FencedAt: at(10),
+				Plan: ledger.Plan{Blobs: 3, Held: 1}, Planned: true, Fenced: ledger.Plan{Executions: 1, Blobs: 2, Bytes: size(1) + size(2)},
+				RequestedBy: "asker", FencedAt: at(10),
 				PlanDigest: hash("plan", 1), Approvals: 3, ApprovedBy: []string{"ann", "bob", "cid"}, Wrap: 1,
 			}
 			e.equal("erasure", got, want)

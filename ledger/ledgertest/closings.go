@@ -37,7 +37,7 @@ func closeSentences() []sentence {
 			f.PlanDigest = hash("plan", 1)
 			got, r := e.fence(f)
 			want := ledger.Erasure{
-				ID: f.ID, Scope: executionScope(1), OfRefs: true, Closing: true, State: ledger.ErasureGrace, Plan: f.Plan,
+				ID: f.ID, Scope: executionScope(1), OfRefs: true, Closing: true, State: ledger.ErasureGrace, Plan: f.Plan, Planned: true,
 				RequestedBy: "token", Reason: "reason", LegalBasis: "basis", Regime: "gdpr", ExternalRef: "case 7",
 				ReceivedAt: at(8), DueAt: at(99), FencedAt: at(10), PlanDigest: hash("plan", 1), GraceUntil: at(60), Wrap: 1,
 			}

@@ -9,7 +9,7 @@ import (
 func deferSentences() []sentence {
 	progress := func() ledger.Progress {
 		return ledger.Progress{
-			KeysDestroyed: 1, Settled: true, Held: 2, Floor: 1, Kept: []ledger.Kept{
+			KeysDestroyed: 1, Settled: true, Held: 2, Floor: 1, Left: ledger.Extent{Executions: 1, Blobs: 3, Bytes: 1 << 40}, Kept: []ledger.Kept{
 				{Position: position(1, 1), ExecutionID: idOf(1), Verdict: ledger.VerdictHeld},
 				{Position: position(1, 2), ExecutionID: idOf(1), Verdict: ledger.VerdictFloor, Until: at(99)},
 			},

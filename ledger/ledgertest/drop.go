@@ -93,7 +93,10 @@ func passSentences() []sentence {
 				slices.SortFunc(kept, func(a, b ledger.Kept) int { return bytes.Compare(a.Ref[:], b.Ref[:]) })
 				var want []ledger.Kept
 				for _, n := range h.covered {
-					want = append(want, ledger.Kept{Position: position(sceneBlobs[n], n), ExecutionID: idOf(sceneBlobs[n]), Verdict: ledger.VerdictHeld})
+					want = append(want, ledger.Kept{
+						Position: position(sceneBlobs[n], n), ExecutionID: idOf(sceneBlobs[n]), Verdict: ledger.VerdictHeld,
+						Extent: ledger.Extent{Blobs: 1, Bytes: size(n)},
+					})
 				}
 				slices.SortFunc(want, func(a, b ledger.Kept) int { return bytes.Compare(a.Ref[:], b.Ref[:]) })
 				e.equal(h.form+": kept", kept, want)

@@ -29,6 +29,7 @@ func fenceSentences() []sentence {
 			want := ledger.Erasure{
 				ID: f.ID, Scope: f.Scope, State: ledger.ErasureRunning,
 				Plan:        ledger.Plan{Executions: 1, Blobs: 2, Bytes: size(1) + size(2)},
+				Fenced:      ledger.Plan{Executions: 1, Blobs: 2, Bytes: size(1) + size(2)},
 				RequestedBy: "token", Reason: "reason", LegalBasis: "basis", Regime: "gdpr", ExternalRef: "case 7",
 				ReceivedAt: at(8), DueAt: at(99), FencedAt: at(10), Wrap: 1,
 			}

@@ -20,6 +20,7 @@ func fenceClosedSentences() []sentence {
 			e.must(err)
 			want := j.Erasure
 			want.Closing, want.Plan = false, ledger.Plan{Executions: 1, Blobs: 2, Bytes: size(1) + size(2)}
+			want.Fenced = want.Plan
 			e.equal("erasure", got, want)
 			e.equal("read", e.erasure(f.ID), want)
 			e.equal("record", r, ledger.Record{

@@ -223,7 +223,7 @@ func replaySentences() []sentence {
 			first := e.claim()
 			e.equal("erasure", first.Erasure, ledger.Erasure{
 				ID: erasureID(1), Scope: ledger.Scope{Tenant: tenant, Tag: tagOf(1)}, State: ledger.ErasureRunning,
-				Plan: ledger.Plan{Executions: 1, Blobs: 1, Bytes: size(1)}, FencedAt: at(2), Attempts: 1, Wrap: 1,
+				Plan: ledger.Plan{Executions: 1, Blobs: 1, Bytes: size(1)}, Fenced: ledger.Plan{Executions: 1, Blobs: 1, Bytes: size(1)}, FencedAt: at(2), Attempts: 1, Wrap: 1,
 			})
 			second := e.claim()
 			e.equal("of refs", []any{second.Erasure.ID, second.Erasure.OfRefs}, []any{erasureID(2), true})

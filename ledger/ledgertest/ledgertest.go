@@ -78,6 +78,7 @@ func Run(t *testing.T, h Harness) {
 		"Approvals":     approvalSentences(),
 		"Undo":          undoSentences(),
 		"Drop":          dropSentences(),
+		"Delta":         deltaSentences(),
 		"ScopeRows":     scopeRowSentences(),
 		"Find":          findSentences(),
 		"OrderReplay":   orderReplaySentences(),

@@ -32,6 +32,7 @@ func runProtection(t *testing.T, h Harness) {
 		for range 4 {
 			p.put()
 		}
+		p.last = p.seen()
 		r.Repeat(p.acts())
 		p.settle()
 	})
@@ -208,6 +209,9 @@ func (p *protection) erase() {
 		p.r.Skip("not the whole tenant")
 	}
 	f.At, f.RunAt, f.RequestedBy = p.now(), p.now(), "asker"
+	if rapid.Bool().Draw(p.r, "planned") { // with counts that no scope here has
+		f.Plan, f.PlanDigest = ledger.Plan{Executions: 90, Blobs: 91, Bytes: 92, Held: 93}, hash("plan", len(p.asked))
+	}
 	switch rapid.IntRange(0, 4).Draw(p.r, "way") {
 	case 0:
 		f.Approvals = 1
@@ -216,8 +220,11 @@ func (p *protection) erase() {
 	case 2:
 		f.Strict = true
 	}
-	x := &modelErasure{id: f.ID, scope: f.Scope, awaits: f.Approvals > 0}
+	x := &modelErasure{id: f.ID, scope: f.Scope, awaits: f.Approvals > 0, digest: f.PlanDigest}
 	e, _, err := p.Fence(ctx, f)
+	if err == nil && e.Planned {
+		x.plan = f.Plan
+	}
 	p.asked = append(p.asked, x)
 	if !p.one(err, blobd.ErrHeld) {
 		x.undone = true // it was refused
@@ -246,7 +253,7 @@ func (p *protection) decide() {
 	id := rapid.IntRange(0, len(p.asked)-1).Draw(p.r, "erasure")
 	x := p.asked[id]
 	d := decisionOf(id, ledger.Act(rapid.SampledFrom([]int{1, 1, 3}).Draw(p.r, "act")), "ann")
-	d.PlanDigest, d.At, d.RunAt = [32]byte{}, p.now(), p.now()
+	d.PlanDigest, d.At, d.RunAt = x.digest, p.now(), p.now()
 	e, _, err := p.Decide(ctx, d)
 	if !p.one(err, blobd.ErrConflict, blobd.ErrNotFound) {
 		return

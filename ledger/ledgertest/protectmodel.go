@@ -1,8 +1,10 @@
 package ledgertest
 
 import (
+	"errors"
 	"slices"
 
+	"github.com/blobd/blobd"
 	"github.com/blobd/blobd/ledger"
 )
 
@@ -22,6 +24,9 @@ type modelErasure struct {
 	awaits  bool
 	undone  bool
 	covered map[int]bool // what it covered when it was closed or fenced
+	digest  [32]byte
+	plan    ledger.Plan    // zero: it has none of its own
+	told    ledger.Erasure // when check saw it last
 }
 
 // covers is the meaning of a scope, in the model's own words.
@@ -65,6 +70,8 @@ func (p *protection) closed(m *modelRow, n int) bool {
 
 // seenRow is what the engine tells of a row.
 type seenRow struct {
+	state  ledger.BlobState
+	gone   bool // erased, and not by a sweep
 	keyed  bool
 	erased bool
 	closed bool
@@ -83,6 +90,8 @@ func (p *protection) seen() map[int]seenRow {
 		s := scanned[i]
 		erased := s.ExecutionState == ledger.ExecutionErased
 		all[n] = seenRow{
+			state:  s.Blob.State,
+			gone:   erased || s.Blob.State == ledger.BlobErased,
 			keyed:  s.Blob.WrappedKey != nil && s.Key != nil && !erased,
 			erased: erased || s.Blob.State == ledger.BlobErased || s.Blob.State == ledger.BlobExpired,
 			closed: s.Blob.Closed != 0 && (s.ExecutionState == ledger.ExecutionClosed || !p.wholeClosed(row.execution)),
@@ -113,5 +122,39 @@ func (p *protection) check() {
 		if !now.erased && now.closed != p.closed(row, n) {
 			p.r.Fatalf("blob %d is told as closed: %v, and the model says %v", n, now.closed, !now.closed)
 		}
+	}
+	p.checkFigures(before)
+}
+
+// checkFigures compares what erasures say that they took since check saw them last with
+// the rows that were erased since: to the row, whatever is repeated. Plans stay. Of a
+// tenant that was fenced the figures come later than the fence.
+func (p *protection) checkFigures(before map[int]seenRow) {
+	var told, gone int64
+	liveOnly, fenced := false, false
+	for _, x := range p.asked {
+		e, err := p.Erasure(ctx, tenant, x.id)
+		if errors.Is(err, blobd.ErrNotFound) {
+			continue // it was refused
+		}
+		p.must(err)
+		if (x.plan != ledger.Plan{}) != e.Planned || e.Planned && e.Plan != x.plan {
+			p.r.Fatalf("erasure %s has the plan %+v (its own: %v), and was asked for with %+v", x.id, e.Plan, e.Planned, x.plan)
+		}
+		was := x.told
+		x.told = e
+		told += e.Drops.Blobs + e.Fenced.Blobs - was.Drops.Blobs - was.Fenced.Blobs
+		fenced = fenced || e.Scope.WholeTenant && !e.Closing
+		if acted := e.Dropped > was.Dropped || !e.Closing && (was.Closing || was.ID == ""); acted {
+			liveOnly = e.Scope.Form() == ledger.ScopeTenant || e.Scope.Form() == ledger.ScopeExecution && !e.OfRefs
+		}
+	}
+	for n, was := range before {
+		if !was.gone && p.last[n].gone && (!liveOnly || was.state == ledger.BlobLive) {
+			gone++
+		}
+	}
+	if told != gone && !fenced {
+		p.r.Fatalf("erasures took %d blobs by their figures, and %d were erased", told, gone)
 	}
 }

@@ -26,6 +26,7 @@ func (l *Ledger) proceed(e *erasure, s step) error {
 	}
 	wrap := l.wrapOf(scope)
 	if atOnce {
+		e.Planned = e.Planned && l.erasure(e.ID) != nil
 		if err := l.fence(e, s.at, false); err != nil {
 			return err
 		}

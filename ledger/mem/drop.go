@@ -22,7 +22,7 @@ func (l *Ledger) Drop(ctx context.Context, lease ledger.Lease, d ledger.Drop) (l
 	defer l.mu.Unlock()
 	scope := e.scope()
 	rows, next := page(l.rows(&scope, d.After.Position), d.Limit)
-	done, found := l.judge(scope.Tenant, rows, d), []ledger.Position{}
+	done, found := l.judge(&scope, rows, d), []ledger.Position{}
 	done.Next = next
 	if len(done.Dropped) > 0 {
 		entry, err := d.Entry(done.Dropped)
@@ -36,7 +36,11 @@ func (l *Ledger) Drop(ctx context.Context, lease ledger.Lease, d ledger.Drop) (l
 			found = append(found, r.Position)
 		}
 	}
+	for _, k := range done.Kept {
+		e.meet(k.Tag)
+	}
 	for _, r := range done.Dropped {
+		e.meet(r.Tag)
 		l.drop(e, &r)
 		found = append(found, r.Position)
 	}
@@ -50,25 +54,41 @@ func (l *Ledger) Drop(ctx context.Context, lease ledger.Lease, d ledger.Drop) (l
 }
 
 // judge says what becomes of the rows of a page that were not erased before.
-func (l *Ledger) judge(tenant string, rows []ledger.ScopeRow, d ledger.Drop) (done ledger.Dropped) {
+func (l *Ledger) judge(s *ledger.Scope, rows []ledger.ScopeRow, d ledger.Drop) (done ledger.Dropped) {
 	for _, r := range rows {
 		if r.Erased {
 			continue
 		}
-		v, until := l.protects(tenant, &r.DueRow, d.At)
+		v, until := l.protects(s.Tenant, &r.DueRow, d.At)
 		if v == ledger.VerdictErase {
 			done.Dropped = append(done.Dropped, r.DueRow)
 			continue
 		}
-		done.Kept = append(done.Kept, ledger.Kept{Position: r.Position, ExecutionID: r.ExecutionID, Verdict: v, Until: until})
+		done.Kept = append(done.Kept, ledger.Kept{
+			Position: r.Position, ExecutionID: r.ExecutionID, Verdict: v, Until: until, Extent: r.Extent(s.Form()),
+		})
 	}
 	return done
+}
+
+// meet counts an execution that an erasure of a form that nothing fences met.
+func (e *erasure) meet(tag blobd.ExecutionTag) {
+	if !e.form().Fenceable() && !e.met[tag] {
+		e.met[tag] = true
+		e.Drops.Executions++
+	}
+}
+
+// form is that of the scope that was asked for.
+func (e *erasure) form() ledger.ScopeForm {
+	s := e.scope()
+	return s.Form()
 }
 
 // drop erases one row of an erasure's scope.
 func (l *Ledger) drop(e *erasure, r *ledger.DueRow) {
 	l.eraseRows(r.Tag, []*ledger.Blob{l.blobs[r.Position]})
-	e.Dropped++
+	e.Dropped, e.Drops = e.Dropped+1, e.Drops.Plus(r.Extent(e.form()))
 	if x := l.executions[r.Tag]; x != nil && x.Key != nil {
 		l.lostBlob[r.Tag] = true
 	}

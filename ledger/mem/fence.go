@@ -18,6 +18,7 @@ type erasure struct {
 	refs  []blobd.Ref // those that it erased, or found erased
 	// found are the rows that Drop dropped or found erased, until they are tombstones.
 	found map[ledger.Position]bool
+	met   map[blobd.ExecutionTag]bool // executions in which Drop met what was not erased
 	first ledger.Record
 	runAt int64 // microseconds
 	woken int64 // when what protects changed since it was claimed, microseconds; 0: it did not
@@ -194,11 +195,11 @@ func newErasure(f *ledger.Fence) *erasure {
 	e := &erasure{
 		Erasure: ledger.Erasure{
 			ID: f.ID, Scope: cloneScope(f.Scope), OfRefs: len(f.Scope.Refs) > 0, Closing: true, State: ledger.ErasureAwaiting,
-			Plan: f.Plan, PlanDigest: f.PlanDigest, Approvals: f.Approvals,
+			Plan: f.Plan, PlanDigest: f.PlanDigest, Planned: f.PlanDigest != [32]byte{}, Approvals: f.Approvals,
 			RequestedBy: f.RequestedBy, Reason: f.Reason, LegalBasis: f.LegalBasis, Regime: f.Regime,
 			ExternalRef: f.ExternalRef, ReceivedAt: kept(f.ReceivedAt), DueAt: kept(f.DueAt), FencedAt: kept(f.At),
 		},
-		found: map[ledger.Position]bool{},
+		found: map[ledger.Position]bool{}, met: map[blobd.ExecutionTag]bool{},
 	}
 	if f.Approvals > 0 {
 		e.GraceUntil = kept(f.GraceUntil)
@@ -269,7 +270,13 @@ func (l *Ledger) fence(e *erasure, at time.Time, replayed bool) error {
 			return err
 		}
 	}
-	e.Closing, e.State, e.Plan, e.refs = false, ledger.ErasureRunning, plan, sorted(named)
+	if e.OfRefs {
+		plan.AlreadyErased = max(0, plan.AlreadyErased-e.Dropped) // what it dropped itself is not others'
+	}
+	e.Closing, e.State, e.Fenced, e.refs = false, ledger.ErasureRunning, plan, sorted(named)
+	if !e.Planned {
+		e.Plan = plan
+	}
 	return nil
 }
 

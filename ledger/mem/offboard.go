@@ -113,11 +113,15 @@ func (l *Ledger) DropKeys(ctx context.Context, lease ledger.Lease, limit int) (l
 	defer l.mu.Unlock()
 	all := l.keyed(e)
 	for _, x := range cut(all, limit) {
-		e.Plan.Executions, e.Plan.Blobs, e.Plan.Bytes = e.Plan.Executions+1, e.Plan.Blobs+x.Blobs, e.Plan.Bytes+x.Bytes
+		dropped := ledger.Extent{Executions: 1, Blobs: x.Blobs, Bytes: x.Bytes}
+		e.Fenced.Add(dropped)
+		if !e.Planned {
+			e.Plan.Add(dropped)
+		}
 		x.EraseAt(l.tenants[x.Tenant].FencedAt)
 		delete(l.lostBlob, x.Tag)
 	}
-	return e.Plan, len(all) > limit, nil
+	return e.Fenced, len(all) > limit, nil
 }
 
 // within reports whether an execution is in an erasure's scope.

@@ -18,7 +18,7 @@ func closeScope(x *tx, sc *scope, f *ledger.Fence, rec *ledger.Record) standing 
 	x.move(counts{entries: int64(len(f.Closed))})
 	x.record(rec, ledger.RecordOf(&o, f.GraceUntil))
 	insertOrder(x, &o, nil)
-	to := standing{state: passing, closing: true, plan: f.Plan, runAt: f.RunAt, grace: f.GraceUntil, wrap: sc.wrap}
+	to := standing{state: passing, closing: true, plan: f.Plan, planned: planned(f), runAt: f.RunAt, grace: f.GraceUntil, wrap: sc.wrap}
 	switch {
 	case !f.GraceUntil.IsZero():
 		to.state, to.runAt = string(ledger.ErasureGrace), f.GraceUntil
@@ -113,6 +113,8 @@ func approve(ctx context.Context, x *tx, d *ledger.Decision, sc *scope, alone bo
 	}
 	if to.closing {
 		to.wrap = 0 // that of when it was asked for stays
+	} else {
+		to.beside(e)
 	}
 	moveErasure(x, d.ID, to, nil)
 	x.readErasure(e, d.ID)
@@ -214,15 +216,15 @@ func fenceClosed(ctx context.Context, x *tx, l ledger.Lease, at time.Time, es []
 	sc = newScope(j.scope, j.ofRefs)
 	sc.holds, sc.floors = holds, floors
 	sc.read(x, true)
-	var dropped int64 // what it dropped before may have been under newer versions
-	x.scan(nil, []any{&dropped}, "SELECT wrap FROM erasures WHERE id = $1", l.ErasureID)
+	var asked ledger.Erasure
+	x.readErasure(&asked, l.ErasureID)
 	if err := x.flush(ctx); err != nil {
 		return err
 	}
 	if err := sc.count(); err != nil {
 		return err
 	}
-	sc.wrap = max(sc.wrap, dropped)
+	sc.wrap = max(sc.wrap, int64(asked.Wrap)) // what it dropped before may have been under newer versions
 	protected, err := sc.protected(ctx, x, at)
 	if err != nil {
 		return err
@@ -235,6 +237,7 @@ func fenceClosed(ctx context.Context, x *tx, l ledger.Lease, at time.Time, es []
 		return err
 	}
 	to.grace = j.grace
+	to.beside(&asked)
 	moveErasure(x, l.ErasureID, to, nil)
 	liftOrder(x, ledger.Lift{ID: l.ErasureID, At: at})
 	x.readErasure(e, l.ErasureID)

@@ -49,15 +49,17 @@ func drop(ctx context.Context, x *tx, l ledger.Lease, d ledger.Drop) (done ledge
 	}
 	wrap := int64(0)
 	var listed []ledger.Position
+	met := make(map[blobd.ExecutionTag]bool)
 	for i := range page {
 		r, found := rows[page[i].Position]
 		if !found { // another erasure made a tombstone of it meanwhile
 			continue
 		}
 		if !r.Erased {
+			met[r.Tag] = true
 			verdict, until := ledger.Protects(&r.DueRow, versions[class{j.tenant, r.Class}], d.At)
 			if verdict != ledger.VerdictErase {
-				done.Kept = append(done.Kept, ledger.Kept{Position: r.Position, ExecutionID: r.ExecutionID, Verdict: verdict, Until: until})
+				done.Kept = append(done.Kept, ledger.Kept{Position: r.Position, ExecutionID: r.ExecutionID, Verdict: verdict, Until: until, Extent: r.Extent(j.scope.Form())})
 				continue
 			}
 			done.Dropped = append(done.Dropped, r.DueRow)
@@ -65,7 +67,23 @@ func drop(ctx context.Context, x *tx, l ledger.Lease, d ledger.Drop) (done ledge
 		wrap = max(wrap, r.wrap)
 		listed = append(listed, r.Position)
 	}
+	j.meet(x, met)
 	return done, j.dropped(x, &done, listed, wrap, d)
+}
+
+// meet queues the count of the executions in which an erasure of a form that nothing
+// fences met a row that was not erased, each once.
+func (j *job) meet(x *tx, met map[blobd.ExecutionTag]bool) {
+	if j.scope.Form().Fenceable() || len(met) == 0 {
+		return
+	}
+	tags := make([][]byte, 0, len(met))
+	for tag := range met {
+		tags = append(tags, tag[:])
+	}
+	x.exec(`WITH first AS (INSERT INTO erasure_executions (erasure, execution_tag) SELECT $1, t FROM unnest($2::bytea[]) t
+			ON CONFLICT DO NOTHING RETURNING 1)
+		UPDATE erasures SET drop_executions = drop_executions + (SELECT count(*) FROM first) WHERE seq = $1`, j.seq, once(tags))
 }
 
 // dropped queues what a page changes.
@@ -73,7 +91,12 @@ func (j *job) dropped(x *tx, done *ledger.Dropped, listed []ledger.Position, wra
 	tags, refs := positions(listed)
 	x.exec(`INSERT INTO erasure_rows (erasure, execution_tag, ref) SELECT $1, tag, ref FROM unnest($2::bytea[], $3::bytea[]) r (tag, ref)
 		ON CONFLICT DO NOTHING`, j.seq, tags, refs)
-	x.exec("UPDATE erasures SET dropped = dropped + $2, wrap = greatest(wrap, $3) WHERE seq = $1", j.seq, len(done.Dropped), wrap)
+	var taken ledger.Extent
+	for i := range done.Dropped {
+		taken = taken.Plus(done.Dropped[i].Extent(j.scope.Form()))
+	}
+	x.exec(`UPDATE erasures SET dropped = dropped + $2, wrap = greatest(wrap, $3), drop_blobs = drop_blobs + $4,
+		drop_bytes = drop_bytes + $5 WHERE seq = $1`, j.seq, len(done.Dropped), wrap, taken.Blobs, taken.Bytes)
 	if len(done.Dropped) == 0 {
 		return nil
 	}

@@ -22,7 +22,16 @@ const erasureColumns = `x.id, x.tenant, x.execution_tag, x.execution_id, x.of_re
 	x.requested_by, x.reason, x.legal_basis, x.regime, x.external_ref,
 	x.received_at, x.due_at, x.fenced_at, x.erased_at, x.attempts, x.wrap, x.details, x.whole_tenant,
 	x.subjects, x.class, x.captured_before, x.closing, x.dropped, x.plan_held, x.plan_floor, x.plan_shared, x.plan_digest,
-	x.grace_until, x.approvals, x.approved_by, x.decided_by, x.code, x.decision_reason, x.decided_at`
+	x.grace_until, x.approvals, x.approved_by, x.decided_by, x.code, x.decision_reason,
+	x.planned, x.drop_executions, x.drop_blobs, x.drop_bytes, ` + fencedColumns + `, x.decided_at`
+
+// fencedColumns are what a fence found: beside a plan that was counted before, or in its
+// place.
+const fencedColumns = `CASE WHEN x.planned THEN x.fenced_executions WHEN x.closing THEN 0 ELSE x.plan_executions END,
+	CASE WHEN x.planned THEN x.fenced_blobs WHEN x.closing THEN 0 ELSE x.plan_blobs END,
+	CASE WHEN x.planned THEN x.fenced_bytes WHEN x.closing THEN 0 ELSE x.plan_bytes END,
+	CASE WHEN x.planned THEN x.fenced_already WHEN x.closing THEN 0 ELSE x.already_erased END,
+	CASE WHEN x.planned THEN x.fenced_missing WHEN x.closing THEN 0 ELSE x.not_found END`
 
 // erasureTo returns where erasureColumns are scanned into.
 func erasureTo(e *ledger.Erasure) []any {
@@ -36,7 +45,9 @@ func erasureTo(e *ledger.Erasure) []any {
 		progressDetails{&e.Progress}, &e.Scope.WholeTenant,
 		hashes{&e.Scope.Subjects}, &e.Scope.Class, moment{&e.Scope.CapturedBefore}, &e.Closing, &e.Dropped,
 		&e.Plan.Held, &e.Plan.Floor, &e.Plan.Shared, fixed(e.PlanDigest[:]),
-		moment{&e.GraceUntil}, &e.Approvals, &e.ApprovedBy, &e.DecidedBy, &e.Code, bytesText{&e.DecisionReason}, moment{&e.DecidedAt},
+		moment{&e.GraceUntil}, &e.Approvals, &e.ApprovedBy, &e.DecidedBy, &e.Code, bytesText{&e.DecisionReason},
+		&e.Planned, &e.Drops.Executions, &e.Drops.Blobs, &e.Drops.Bytes,
+		&e.Fenced.Executions, &e.Fenced.Blobs, &e.Fenced.Bytes, &e.Fenced.AlreadyErased, &e.Fenced.NotFound, moment{&e.DecidedAt},
 	}
 }
 
@@ -126,10 +137,23 @@ type standing struct {
 	state   string // as stored
 	closing bool
 	plan    ledger.Plan
+	planned bool        // and plan stays
+	fenced  ledger.Plan // what the fence found, beside a plan that stays
 	runAt   time.Time
 	grace   time.Time
 	wrap    int64
 	named   []blobd.Ref // refs that it erased or found erased
+}
+
+// beside has what a fence found stand beside the plan of an erasure that was asked for
+// before. Refs that it dropped itself are not those of others.
+func (s *standing) beside(e *ledger.Erasure) {
+	if e.OfRefs {
+		s.plan.AlreadyErased = max(0, s.plan.AlreadyErased-e.Dropped)
+	}
+	if e.Planned {
+		s.plan, s.planned, s.fenced = e.Plan, true, s.plan
+	}
 }
 
 func (s *standing) args() []any {
@@ -155,13 +179,13 @@ func insertErasure(x *tx, f *ledger.Fence, ofRefs bool, to standing, record any)
 	x.exec(`INSERT INTO erasures (state, closing, plan_executions, plan_blobs, plan_bytes, already_erased, not_found,
 			plan_held, plan_floor, plan_shared, run_at, grace_until, wrap,
 			id, tenant, execution_tag, execution_id, of_refs, scope_refs, subjects, class, captured_before, whole_tenant,
-			requested_by, reason, legal_basis, regime, external_ref, received_at, due_at, fenced_at, plan_digest, approvals, record)
+			requested_by, reason, legal_basis, regime, external_ref, received_at, due_at, fenced_at, plan_digest, approvals, record, planned)
 		SELECT $1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, $22, $23,
-			$24, $25, $26, $27, $28, $29, $30, $31, $32, $33, coalesce($34::bigint, d.head) FROM deployment d`,
+			$24, $25, $26, $27, $28, $29, $30, $31, $32, $33, coalesce($34::bigint, d.head), $35 FROM deployment d`,
 		append(to.args(),
 			f.ID, s.Tenant, s.Tag[:], s.ExecutionID, ofRefs, notNull(refs), notNull(joined(s.Subjects)), s.Class,
 			micros(s.CapturedBefore), s.WholeTenant, f.RequestedBy, []byte(f.Reason), []byte(f.LegalBasis), []byte(f.Regime),
-			[]byte(f.ExternalRef), micros(f.ReceivedAt), micros(f.DueAt), f.At.UnixMicro(), digest, f.Approvals, record)...)
+			[]byte(f.ExternalRef), micros(f.ReceivedAt), micros(f.DueAt), f.At.UnixMicro(), digest, f.Approvals, record, to.planned)...)
 	to.insertNamed(x, f.ID)
 }
 
@@ -169,10 +193,12 @@ func insertErasure(x *tx, f *ledger.Fence, ofRefs bool, to standing, record any)
 // stays; where it has none it is as for insertErasure. What it may have erased before
 // counts for its wrap.
 func moveErasure(x *tx, id string, to standing, record any) {
+	found := to.fenced
 	x.exec(`UPDATE erasures SET state = $1, closing = $2, plan_executions = $3, plan_blobs = $4, plan_bytes = $5, already_erased = $6,
 			not_found = $7, plan_held = $8, plan_floor = $9, plan_shared = $10, run_at = $11, grace_until = $12, wrap = greatest(wrap, $13),
-			record = CASE WHEN record = 0 THEN coalesce($15::bigint, (SELECT head FROM deployment)) ELSE record END, tombstoned = ''
-		WHERE id = $14`, append(to.args(), id, record)...)
+			record = CASE WHEN record = 0 THEN coalesce($15::bigint, (SELECT head FROM deployment)) ELSE record END, tombstoned = '',
+			fenced_executions = $16, fenced_blobs = $17, fenced_bytes = $18, fenced_already = $19, fenced_missing = $20
+		WHERE id = $14`, append(to.args(), id, record, found.Executions, found.Blobs, found.Bytes, found.AlreadyErased, found.NotFound)...)
 	to.insertNamed(x, id)
 }
 

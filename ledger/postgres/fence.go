@@ -272,12 +272,15 @@ func proceed(ctx context.Context, x *tx, sc *scope, f *ledger.Fence, alone bool,
 	case f.Approvals > 0:
 		x.append(f.Asked...)
 		x.move(counts{entries: int64(len(f.Asked))})
-		return standing{state: string(ledger.ErasureAwaiting), closing: true, plan: f.Plan, runAt: f.RunAt, grace: f.GraceUntil, wrap: sc.wrap}, nil
+		return standing{state: string(ledger.ErasureAwaiting), closing: true, plan: f.Plan, planned: planned(f), runAt: f.RunAt, grace: f.GraceUntil, wrap: sc.wrap}, nil
 	case !alone:
 		return standing{}, errAlone
 	}
 	return closeScope(x, sc, f, rec), nil
 }
+
+// planned reports whether a fence comes with a plan, which stays where it only closes.
+func planned(f *ledger.Fence) bool { return f.PlanDigest != [32]byte{} }
 
 // fenceNow fences what was read and locked, with the evidence and the record of it.
 func fenceNow(ctx context.Context, x *tx, sc *scope, f *ledger.Fence, rec *ledger.Record) (standing, error) {

@@ -50,7 +50,8 @@ type job struct {
 	tenant      string
 	wholeTenant bool
 
-	closing bool         // it has not fenced
+	closing bool // it has not fenced
+	planned bool
 	scope   ledger.Scope // whole, then
 	grace   time.Time
 }
@@ -61,9 +62,9 @@ func held(ctx context.Context, x *tx, l ledger.Lease) (j job, err error) {
 	var refs [][32]byte
 	s := &j.scope
 	x.scan(&found, []any{
-		&j.seq, fixed(j.tag[:]), &j.ofRefs, &j.tombstoned, &j.tenant, &j.wholeTenant, &j.closing, moment{&j.grace},
+		&j.seq, fixed(j.tag[:]), &j.ofRefs, &j.tombstoned, &j.tenant, &j.wholeTenant, &j.closing, &j.planned, moment{&j.grace},
 		&s.ExecutionID, hashes{&refs}, hashes{&s.Subjects}, &s.Class, moment{&s.CapturedBefore},
-	}, `SELECT seq, execution_tag, of_refs, tombstoned, tenant, whole_tenant, closing, grace_until,
+	}, `SELECT seq, execution_tag, of_refs, tombstoned, tenant, whole_tenant, closing, planned, grace_until,
 			execution_id, scope_refs, subjects, class, captured_before FROM erasures
 		WHERE id = $1 AND state IN ('running', 'passing') AND lease_owner = $2 AND term = $3 FOR UPDATE`, l.ErasureID, l.Owner, l.Term)
 	err = x.flush(ctx)

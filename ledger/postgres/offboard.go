@@ -134,7 +134,7 @@ func dropKeys(ctx context.Context, x *tx, lease ledger.Lease, limit int) (p ledg
 	var e ledger.Erasure
 	x.scan(nil, erasureTo(&e), "SELECT "+erasureColumns+" FROM erasures x WHERE x.seq = $1", j.seq)
 	err = x.flush(ctx)
-	return e.Plan, more, err
+	return e.Fenced, more, err
 }
 
 func dropTenantKeys(ctx context.Context, x *tx, j job, limit int) (more bool, err error) {
@@ -172,8 +172,11 @@ func dropTenantKeys(ctx context.Context, x *tx, j job, limit int) (more bool, er
 	x.exec(`UPDATE executions e SET state = 3, reason = 0, erased_at = t.fenced_at, blobs = 0, bytes = 0, lost_blob = FALSE
 		FROM tenants t WHERE t.id = e.tenant AND e.tag = ANY($1::bytea[])`, tags)
 	executions := int64(len(tags))
-	x.exec(`UPDATE erasures SET plan_executions = plan_executions + $1, plan_blobs = plan_blobs + $2,
-		plan_bytes = plan_bytes + $3, tombstoned = $4 WHERE seq = $5`, executions, blobs, bytes, last.encode(), j.seq)
+	add := "plan_executions = plan_executions + $1, plan_blobs = plan_blobs + $2, plan_bytes = plan_bytes + $3"
+	if j.planned {
+		add = "fenced_executions = fenced_executions + $1, fenced_blobs = fenced_blobs + $2, fenced_bytes = fenced_bytes + $3"
+	}
+	x.exec("UPDATE erasures SET "+add+", tombstoned = $4 WHERE seq = $5", executions, blobs, bytes, last.encode(), j.seq)
 	if executions > 0 {
 		x.move(counts{blobs: -blobs, bytes: -bytes, executions: -executions})
 	}

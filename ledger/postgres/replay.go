@@ -3,7 +3,6 @@ package postgres
 import (
 	"context"
 	"fmt"
-	"time"
 
 	"github.com/blobd/blobd"
 	"github.com/blobd/blobd/ledger"
@@ -137,8 +136,8 @@ func refence(ctx context.Context, x *tx, r ledger.Record) error {
 	} else {
 		sc.read(x, true)
 	}
-	known, closing, grace := false, false, time.Time{}
-	x.scan(&known, []any{&closing, moment{&grace}}, "SELECT closing, grace_until FROM erasures WHERE id = $1", f.ID)
+	var asked ledger.Erasure
+	x.readErasure(&asked, f.ID)
 	if err := x.flush(ctx); err != nil {
 		return err
 	}
@@ -154,11 +153,12 @@ func refence(ctx context.Context, x *tx, r ledger.Record) error {
 		x.move(moved)
 	}
 	switch {
-	case !known:
+	case asked.ID == "":
 		insertErasure(x, &f, ofRefs, sc.running(r.At), r.Seq)
-	case closing:
+	case asked.Closing:
 		to := sc.running(r.At)
-		to.grace = grace
+		to.grace = asked.GraceUntil
+		to.beside(&asked)
 		moveErasure(x, f.ID, to, r.Seq)
 		liftOrder(x, ledger.Lift{ID: f.ID, At: r.At})
 	}

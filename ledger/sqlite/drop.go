@@ -45,12 +45,14 @@ func drop(ctx context.Context, w *conn, known *facts, j job, s ledger.Scope, d l
 	done.Next = next
 	lost := map[blobd.ExecutionTag]*executionLoss{}
 	var listed [][]any
+	met := map[blobd.ExecutionTag]bool{}
 	for i := range rows {
 		r := &rows[i]
+		met[r.Tag] = met[r.Tag] || !r.Erased
 		verdict, until := known.protects(r, s.Tenant, d.At)
 		if verdict != ledger.VerdictErase {
 			done.Kept = append(done.Kept, ledger.Kept{
-				Position: r.Position, ExecutionID: r.ExecutionID, Verdict: verdict, Until: stored(until),
+				Position: r.Position, ExecutionID: r.ExecutionID, Verdict: verdict, Until: stored(until), Extent: r.Extent(s.Form()),
 			})
 			continue
 		}
@@ -67,10 +69,17 @@ func drop(ctx context.Context, w *conn, known *facts, j job, s ledger.Scope, d l
 	if err != nil {
 		return done, err
 	}
-	if err := raiseWrap(ctx, w, j, listed); err != nil || len(done.Dropped) == 0 {
+	if err := raiseWrap(ctx, w, j, listed); err != nil {
 		return done, err
 	}
-	return done, settleDrop(ctx, w, j, d, lost, done.Dropped)
+	if err := meetExecutions(ctx, w, j, met); err != nil || len(done.Dropped) == 0 {
+		return done, err
+	}
+	var taken ledger.Extent
+	for i := range done.Dropped {
+		taken = taken.Plus(done.Dropped[i].Extent(s.Form()))
+	}
+	return done, settleDrop(ctx, w, j, d, lost, done.Dropped, taken)
 }
 
 // dropRow erases a row as the fence of named refs does.
@@ -108,12 +117,37 @@ func raiseWrap(ctx context.Context, w *conn, j job, listed [][]any) error {
 	return nil
 }
 
+// meetExecutions counts the executions in which an erasure of a form that nothing
+// fences met a row that was not erased, each once.
+func meetExecutions(ctx context.Context, w *conn, j job, met map[blobd.ExecutionTag]bool) error {
+	if !j.wide {
+		return nil
+	}
+	var first int64
+	for tag, alive := range met {
+		if !alive {
+			continue
+		}
+		n, err := w.exec(ctx, "INSERT INTO erasure_executions (erasure, execution_tag) VALUES (?, ?) ON CONFLICT DO NOTHING", j.seq, tag[:])
+		if err != nil {
+			return err
+		}
+		first += n
+	}
+	if first == 0 {
+		return nil
+	}
+	_, err := w.exec(ctx, "UPDATE erasures SET drop_executions = drop_executions + ? WHERE seq = ?", first, j.seq)
+	return err
+}
+
 // settleDrop moves the counts, the erasure's row and its evidence after rows.
-func settleDrop(ctx context.Context, w *conn, j job, d ledger.Drop, lost map[blobd.ExecutionTag]*executionLoss, rows []ledger.DueRow) error {
+func settleDrop(ctx context.Context, w *conn, j job, d ledger.Drop, lost map[blobd.ExecutionTag]*executionLoss, rows []ledger.DueRow, taken ledger.Extent) error {
 	if err := takeOff(ctx, w, lost); err != nil {
 		return err
 	}
-	_, err := w.exec(ctx, "UPDATE erasures SET dropped = dropped + ? WHERE seq = ?", int64(len(rows)), j.seq)
+	_, err := w.exec(ctx, "UPDATE erasures SET dropped = dropped + ?, drop_blobs = drop_blobs + ?, drop_bytes = drop_bytes + ? WHERE seq = ?",
+		int64(len(rows)), taken.Blobs, taken.Bytes, j.seq)
 	if err != nil {
 		return err
 	}

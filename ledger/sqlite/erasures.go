@@ -14,9 +14,11 @@ const erasureColumns = `id, tenant, execution_tag, execution_id, of_refs, state,
 	requested_by, reason, legal_basis, regime, external_ref,
 	received_at, due_at, fenced_at, erased_at, attempts, wrap, details, whole_tenant,
 	closing, dropped, subjects, class, before, plan_held, plan_floor, plan_shared, plan_digest,
-	grace_until, approvals, approved_by, decided_by, code, decision_reason, decided_at`
+	grace_until, approvals, approved_by, decided_by, code, decision_reason,
+	planned, drop_executions, drop_blobs, drop_bytes,
+	fenced_executions, fenced_blobs, fenced_bytes, fenced_already, fenced_missing, decided_at`
 
-const erasureColumnCount = 48
+const erasureColumnCount = 57
 
 func (r *row) erasure() ledger.Erasure {
 	e := ledger.Erasure{
@@ -39,7 +41,14 @@ func (r *row) erasure() ledger.Erasure {
 		ReceivedAt: r.time(24), DueAt: r.time(25), FencedAt: r.time(26), ErasedAt: r.time(27), Attempts: r.int(28),
 		Wrap: uint32(r.int(29)), Closing: r.bool(32), Dropped: r.int(33),
 		GraceUntil: r.time(41), Approvals: int(r.int(42)), ApprovedBy: r.list(43),
-		DecidedBy: r.text(44), Code: r.text(45), DecisionReason: r.text(46), DecidedAt: r.time(47),
+		DecidedBy: r.text(44), Code: r.text(45), DecisionReason: r.text(46), DecidedAt: r.time(56),
+		Planned: r.bool(47), Drops: ledger.Extent{Executions: r.int(48), Blobs: r.int(49), Bytes: r.int(50)},
+	}
+	switch {
+	case e.Planned:
+		e.Fenced = ledger.Plan{Executions: r.int(51), Blobs: r.int(52), Bytes: r.int(53), AlreadyErased: r.int(54), NotFound: r.int(55)}
+	case !e.Closing:
+		e.Fenced = e.Plan
 	}
 	if !r.null(40) {
 		e.PlanDigest = r.hash(40)

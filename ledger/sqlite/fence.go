@@ -181,7 +181,8 @@ func fence(ctx context.Context, w *conn, known *facts, f ledger.Fence) (e ledger
 	if (awaits || !may || f.Callback != nil) && !sc.tenantKnown {
 		return e, rec, fmt.Errorf("tenant: %w", blobd.ErrNotFound)
 	}
-	seq, err := insertErasure(ctx, w, sc, f)
+	planned := f.PlanDigest != [32]byte{} && (awaits || !may)
+	seq, err := insertErasure(ctx, w, sc, f, planned)
 	switch {
 	case err != nil:
 		return e, rec, err

@@ -45,15 +45,16 @@ type job struct {
 	wholeTenant bool
 	closing     bool // it has not fenced
 	wide        bool // of subjects, or a class
+	planned     bool
 }
 
 // held returns the job of a lease that is still its holder's.
 func held(ctx context.Context, w *conn, l ledger.Lease) (j job, err error) {
 	found, err := w.one(ctx, `SELECT seq, execution_tag, of_refs, tombstoned, tenant, whole_tenant,
-			closing, class <> '' OR subjects IS NOT NULL FROM erasures
+			closing, class <> '' OR subjects IS NOT NULL, planned FROM erasures
 		WHERE id = ? AND state = 'running' AND lease_owner = ? AND term = ?`,
 		func(r *row) {
-			j = job{r.int(0), r.tag(1), r.bool(2), notNull(r.bytes(3)), r.text(4), r.bool(5), r.bool(6), r.bool(7)}
+			j = job{r.int(0), r.tag(1), r.bool(2), notNull(r.bytes(3)), r.text(4), r.bool(5), r.bool(6), r.bool(7), r.bool(8)}
 		}, l.ErasureID, l.Owner, l.Term)
 	if err == nil && !found {
 		err = fmt.Errorf("the lease is stale: %w", blobd.ErrConflict)

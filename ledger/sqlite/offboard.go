@@ -135,7 +135,7 @@ func dropKeys(ctx context.Context, w *conn, lease ledger.Lease, limit int) (p le
 			return p, false, err
 		}
 	}
-	_, err = w.one(ctx, "SELECT "+erasureColumns+" FROM erasures WHERE seq = ?", func(r *row) { p = r.erasure().Plan }, j.seq)
+	_, err = w.one(ctx, "SELECT "+erasureColumns+" FROM erasures WHERE seq = ?", func(r *row) { p = r.erasure().Fenced }, j.seq)
 	return p, more, err
 }
 
@@ -169,8 +169,11 @@ func dropTenantKeys(ctx context.Context, w *conn, j job, limit int) (more bool, 
 		last = place{}
 	}
 	executions := int64(len(numbers))
-	_, err = w.exec(ctx, `UPDATE erasures SET plan_executions = plan_executions + ?, plan_blobs = plan_blobs + ?,
-		plan_bytes = plan_bytes + ?, tombstoned = ? WHERE seq = ?`, executions, blobs, bytes, last.encode(), j.seq)
+	add := "plan_executions = plan_executions + ?, plan_blobs = plan_blobs + ?, plan_bytes = plan_bytes + ?"
+	if j.planned {
+		add = "fenced_executions = fenced_executions + ?, fenced_blobs = fenced_blobs + ?, fenced_bytes = fenced_bytes + ?"
+	}
+	_, err = w.exec(ctx, "UPDATE erasures SET "+add+", tombstoned = ? WHERE seq = ?", executions, blobs, bytes, last.encode(), j.seq)
 	if err != nil {
 		return false, err
 	}

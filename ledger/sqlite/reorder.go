@@ -62,7 +62,7 @@ func reclose(ctx context.Context, w *conn, o ledger.Order, r ledger.Record) erro
 			sc, err = &scope{Scope: o.Scope}, nil
 		}
 		if err == nil {
-			_, err = insertErasure(ctx, w, sc, ledger.Fence{ID: o.ErasureID, Scope: o.Scope, At: r.At, RunAt: r.At})
+			_, err = insertErasure(ctx, w, sc, ledger.Fence{ID: o.ErasureID, Scope: o.Scope, At: r.At, RunAt: r.At}, false)
 		}
 		if err != nil {
 			return err

@@ -159,7 +159,7 @@ func refence(ctx context.Context, w *conn, r ledger.Record) error {
 		return nil
 	}
 	if !known {
-		if _, err = insertErasure(ctx, w, sc, f); err != nil {
+		if _, err = insertErasure(ctx, w, sc, f, false); err != nil {
 			return err
 		}
 	}
