@@ -98,6 +98,7 @@ func buildCore(ctx context.Context, cfg config, now func() time.Time, log *slog.
 	c.store = store.New(store.Config{
 		Ledger: c.ledger, Objects: places[0], Keys: c.keys, Journal: c.journal,
 		Now: now, Random: rand.Reader, PutMargin: cfg.PutMargin, CacheBytes: cfg.CacheBytes, Log: log, Calendars: cfg.Calendars,
+		ClockWatch: clockWatch(cfg, now),
 	})
 	return c, nil
 }
@@ -270,6 +271,7 @@ func buildService(c *core, now func() time.Time, log *slog.Logger) (*service, er
 		epochs:   retention.NewEpochs(c.store, c.ledger, hex.EncodeToString(owner), c.config.Epochs, now, log),
 		sweeps:   retention.NewSweeps(c.store, c.ledger, hex.EncodeToString(owner), c.config.Sweeps, now, log),
 	}
+	s.workers = append(s.workers, retention.NewBeats(c.store, log).Run)
 	census := api.NewCensus(c.ledger, api.CensusEvery, now, log)
 	s.workers = append(s.workers, census.Run)
 	evidenceLog := s.keepLog(hex.EncodeToString(owner), now, log)

@@ -15,6 +15,7 @@ func durableSentences() []sentence {
 	return []sentence{
 		sequenceDurable(),
 		webhooksDurable(),
+		clockNoteDurable(),
 		{"everything outlives the process", func(e *env) {
 			j := e.prepare()
 			before := e.whole()
