@@ -79,6 +79,19 @@ func (w *Watch) Judge(now time.Time) (trusted time.Time) {
 	return trusted
 }
 
+// Steady is now, but the trusted time where now is suspect. What is done by it, and cannot
+// be taken back, is not done early, and what is put off is not put off into a time that
+// was wrong: the end of a grace, of a floor and of a horizon, leases and back-offs.
+func (w *Watch) Steady(now func() time.Time) func() time.Time {
+	return func() time.Time {
+		t := now()
+		if trusted := w.Judge(t); !trusted.IsZero() {
+			return trusted
+		}
+		return t
+	}
+}
+
 // Beat takes a fresh note, moves the mark if its reading can be trusted, and returns
 // what to note now. A reading is trusted if it fits this process's own mark, or if it
 // fits what a node that trusts the clock noted a moment ago: then it was this process

@@ -96,7 +96,8 @@ func TestWatch(t *testing.T) {
 			w.beat()
 			w.beat()
 		}, true},
-		"nor one back": {func(w *watched) { w.jump(-2 * day); w.beat(); w.restart(); w.beat() }, true},
+		"a suspect note vouches for nothing": {func(w *watched) { w.jump(-3 * hour); w.beat(); w.pass(3 * hour) }, true},
+		"nor one back":                       {func(w *watched) { w.jump(-2 * day); w.beat(); w.restart(); w.beat() }, true},
 		"a jump that was corrected before a start": {func(w *watched) {
 			w.jump(2 * day)
 			w.beat()
@@ -221,6 +222,29 @@ func TestWhatIsNotWatched(t *testing.T) {
 	}
 	if trusted := (*ledger.Watch)(nil).Judge(noon); !trusted.IsZero() {
 		t.Errorf("no watch trusts %v", trusted)
+	}
+}
+
+// The steady clock is now, unless that is suspect.
+func TestTheSteadyClock(t *testing.T) {
+	w := newWatched()
+	steady := w.watch.Steady(func() time.Time { return w.now })
+	w.pass(hour)
+	w.jump(time.Minute)
+	if got := steady(); !got.Equal(noon.Add(hour + time.Minute)) {
+		t.Errorf("a small step: %v", got)
+	}
+	for _, by := range []time.Duration{10 * day, -20 * day} {
+		w.jump(by)
+		w.pass(hour)
+		w.beat()
+		w.pass(hour)
+		if got, want := steady(), noon.Add(w.elapsed); !got.Equal(want) {
+			t.Errorf("after a jump of %v: %v, want %v", by, got, want)
+		}
+	}
+	if got := (*ledger.Watch)(nil).Steady(func() time.Time { return noon })(); !got.Equal(noon) {
+		t.Errorf("without a watch: %v", got)
 	}
 }
 

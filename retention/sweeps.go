@@ -123,9 +123,6 @@ func (w *Sweeps) Schedule(ctx context.Context) error {
 	if c, err := w.store.LookAtClock(ctx); err != nil || c.Suspect() {
 		return err // the store tells that it is suspect
 	}
-	if err := w.store.OwnClock(); err != nil {
-		return err
-	}
 	var errs []error
 	err := w.eachTenant(ctx, func(t ledger.Tenant) error {
 		if err := w.schedule(ctx, t); err != nil {
@@ -251,13 +248,8 @@ func (w *Sweeps) run(ctx context.Context, job ledger.SweepJob) (err error) {
 // clock is suspect; one that was started by hand is an operator's word.
 func (w *Sweeps) waiting(s ledger.Sweep) func(context.Context, int) error {
 	return func(ctx context.Context, n int) error {
-		if s.Trigger == ledger.TriggerSchedule {
-			if w.store.ClockSuspect() {
-				return blobd.ErrClockSuspect
-			}
-			if err := w.store.OwnClock(); err != nil {
-				return err
-			}
+		if s.Trigger == ledger.TriggerSchedule && w.store.ClockSuspect() {
+			return blobd.ErrClockSuspect
 		}
 		return w.limiter.WaitN(ctx, n)
 	}

@@ -128,17 +128,6 @@ func (s *Store) tellClock(c ClockState) {
 // nobody.
 func (s *Store) ClockSuspect() bool { return s.suspect.Load() }
 
-// OwnClock is ErrClockSuspect while the clock of this process, by which sweeps start, is
-// further from what the ledger's should be than that one itself may. It asks nobody.
-func (s *Store) OwnClock() error {
-	now := s.Now()
-	if trusted := s.ClockWatch.Judge(now); !trusted.IsZero() {
-		return fmt.Errorf("this machine's clock says %v where the ledger's should say %v: %w",
-			now.UTC().Format(time.RFC3339), trusted.UTC().Format(time.RFC3339), blobd.ErrClockSuspect)
-	}
-	return nil
-}
-
 // lookupRepeats is the ledger's, with its clock judged.
 func (s *Store) lookupRepeats(ctx context.Context, tag blobd.ExecutionTag, repeats [][32]byte) (ledger.View, error) {
 	view, err := s.Ledger.LookupRepeats(ctx, tag, repeats)

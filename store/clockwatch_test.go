@@ -13,10 +13,12 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/blobd/blobd"
+	backendfaulty "github.com/blobd/blobd/backends/faulty"
 	"github.com/blobd/blobd/evidence"
 	"github.com/blobd/blobd/ledger"
 	ledgerfaulty "github.com/blobd/blobd/ledger/faulty"
 	"github.com/blobd/blobd/resolver"
+	"github.com/blobd/blobd/retention"
 	"github.com/blobd/blobd/store"
 )
 
@@ -33,8 +35,10 @@ type watching struct {
 func (p *parts) watch(t *testing.T) *watching {
 	t.Helper()
 	w := &watching{node: p.boot()}
-	w.store.ClockWatch = ledger.NewWatch(time.Hour, 7*day, func() time.Duration { return w.ran })
+	watch := ledger.NewWatch(time.Hour, 7*day, func() time.Duration { return w.ran })
+	w.store.ClockWatch, w.store.Now = watch, watch.Steady(p.clock.Now)
 	w.store.Log = slog.New(slog.NewTextHandler(&w.log, nil))
+	w.erasures = retention.NewErasures(w.store, w.node.ledger, "node", w.store.Now, slog.New(slog.DiscardHandler))
 	if err := w.store.Start(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -418,4 +422,73 @@ func TestAStartAfterALongStopIsSuspect(t *testing.T) {
 			t.Errorf("after a stop of %v: %v", stopped, err)
 		}
 	}
+}
+
+// What a grace keeps is not dropped early by a suspect clock, and what is tried meanwhile
+// is not put off into a time that was wrong.
+func TestTheEndOfAGraceIsByTheSteadyClock(t *testing.T) {
+	w := memParts(t).watch(t)
+	s := w.mustPut(t, run, "a text")
+	w.mustPut(t, "at once", "a text")
+	kept := w.mustEraseBy(t, func(r *store.EraseRequest) { r.ExecutionID, r.Grace = run, 5*day })
+	w.jump(300 * day)
+	w.beat(t)
+	once := w.mustErase(t, "at once")
+	w.node.objects.Fail("erase", 1, backendfaulty.Before, errDown)
+	work := func() {
+		t.Helper()
+		for worked := true; worked; {
+			var err error
+			if worked, err = w.erasures.RunOne(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	for range 4 {
+		work()
+		w.pass(time.Hour)
+		w.beat(t)
+	}
+	if got := w.erasure(t, once.ID); got.State != ledger.ErasureErased {
+		t.Errorf("an erasure at once, by a suspect clock: %s", got.State)
+	}
+	if got := w.erasure(t, kept.ID); got.State != ledger.ErasureGrace || w.liveRows(t, run) != 1 {
+		t.Errorf("a grace by a suspect clock: %s, %d live", got.State, w.liveRows(t, run))
+	}
+	w.wantNull(t, run, s.Ref)
+	w.jump(-300 * day)
+	for range 4 {
+		w.pass(2 * day)
+		w.beat(t)
+		work()
+	}
+	if got := w.erasure(t, kept.ID); got.State != ledger.ErasureErased {
+		t.Errorf("once the grace is over: %s", got.State)
+	}
+}
+
+// Nor is an old version of a KEK destroyed before its horizon.
+func TestATrimIsByTheSteadyClock(t *testing.T) {
+	w := memParts(t).watch(t)
+	w.mustPut(t, run, "a text")
+	e := w.rotate(t)
+	epochs := retention.NewEpochs(w.store, w.node.ledger, "node", retention.EpochOptions{Horizon: horizon}, w.store.Now, slog.New(slog.DiscardHandler))
+	work := func() {
+		t.Helper()
+		for worked := true; worked; {
+			var err error
+			if worked, err = epochs.RunOne(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	w.jump(horizon + day)
+	w.beat(t)
+	work()
+	w.epoch(t, e.ID, ledger.EpochWaiting)
+	w.jump(-horizon - day)
+	w.pass(horizon + day)
+	w.beat(t)
+	work()
+	w.epoch(t, e.ID, ledger.EpochTrimmed)
 }
