@@ -55,7 +55,7 @@ func TestTheScheduleWaitsForTheClock(t *testing.T) {
 		r.startSweep(t)
 		days(t, w, 2)
 		all := r.listSweeps(t)
-		if len(all) != 1 || all[0].Trigger != ledger.TriggerManual || all[0].Plan.Erase != 1 {
+		if len(all) != 1 || all[0].Trigger != ledger.TriggerManual || all[0].Plan.Erase != 1 || all[0].LastError != "" {
 			t.Fatalf("the sweep by hand: %+v", all)
 		}
 		if !r.store.ClockSuspect() {
