@@ -49,6 +49,7 @@ var (
 	ErrUnknownField   = fmt.Errorf("unknown field: %w", ErrInvalid)
 	ErrPlanDrift      = fmt.Errorf("the plan or its protection changed: %w", ErrConflict)
 	ErrSuppressed     = fmt.Errorf("a subject is suppressed: %w", ErrPolicy)
+	ErrClockSuspect   = fmt.Errorf("the clock is suspect: %w", ErrUnavailable)
 	ErrKeyReused      = fmt.Errorf("idempotency key used for another request: %w", ErrPolicy)
 )
 

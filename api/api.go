@@ -67,6 +67,7 @@ type Core interface {
 	RevokeToken(ctx context.Context, tenant, id, actor string) error
 	RequestKeys(ctx context.Context, tenant, route, key string, body []byte) (ledger.Request, *blobd.Key, error)
 	LastingRequestKeys(ctx context.Context, tenant, route, key string, body []byte) (ledger.Request, *blobd.Key, error)
+	LedgerClock
 	Ready(ctx context.Context) []store.Dependency
 	Serving() error
 	Stats() store.Stats

@@ -84,6 +84,7 @@ type meaning struct {
 // else it wraps. A refinement stands before what it refines.
 func meanings() []meaning {
 	return []meaning{
+		{blobd.ErrClockSuspect, wire.CodeUnavailable, "the clock may have jumped, and only time decides this: it waits until the clock is right or an operator confirms it (GET /v1/clock)"},
 		{blobd.ErrUnavailable, wire.CodeUnavailable, "a dependency gave no definite answer"},
 		{context.DeadlineExceeded, wire.CodeUnavailable, "a dependency did not answer in time"},
 		{context.Canceled, wire.CodeUnavailable, "the request was given up"},

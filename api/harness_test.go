@@ -38,8 +38,9 @@ const (
 
 // clock is a clock that a test moves.
 type clock struct {
-	mu sync.Mutex
-	t  time.Time // guarded by mu
+	mu  sync.Mutex
+	t   time.Time     // guarded by mu
+	ran time.Duration // guarded by mu; how much time passed, whatever the clock said
 }
 
 func (c *clock) now() time.Time {
@@ -51,7 +52,20 @@ func (c *clock) now() time.Time {
 func (c *clock) add(d time.Duration) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	c.t, c.ran = c.t.Add(d), c.ran+d
+}
+
+// jump sets the clock where no time passes.
+func (c *clock) jump(d time.Duration) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
 	c.t = c.t.Add(d)
+}
+
+func (c *clock) elapsed() time.Duration {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.ran
 }
 
 // gate makes a ledger or a store fail while it is shut.
@@ -182,6 +196,7 @@ func newEnv(t *testing.T, tune ...func(*api.Config)) *env {
 	e.store = store.New(store.Config{
 		Ledger: e.ledger, Objects: e.objects, Keys: core, Journal: evidence.NewJournal(e.ledger, e.objects),
 		Now: e.clock.now, Random: rand.Reader, PutMargin: store.DefaultPutMargin, Log: log,
+		ClockWatch: ledger.NewWatch(time.Hour, 7*24*time.Hour, e.clock.elapsed),
 	})
 	must(t, e.store.Start(t.Context()))
 	if _, err := e.store.CreateTenant(t.Context(), "default", ""); err != nil {

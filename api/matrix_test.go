@@ -75,6 +75,8 @@ func rights() map[string][]string {
 		"GET /v1/tokens":                     {ad},
 		"GET /v1/tokens/{id}":                {ad},
 		"DELETE /v1/tokens/{id}":             {ad},
+		"GET /v1/clock":                      {op, ad},
+		"POST /v1/clock/confirm":             {op, ad},
 		"POST /v1/sweeps":                    {op},
 		"GET /v1/sweeps":                     {op, dpo},
 		"GET /v1/sweeps/{id}":                {op, dpo},

@@ -170,6 +170,7 @@ func (s *stateCollector) Collect(ch chan<- prometheus.Metric) {
 	gauge(ch, "blobd_store_cache_bytes", "Sealed bytes in memory.", st.CacheBytes)
 	gauge(ch, "blobd_memory_budget_bytes", "What requests may hold in memory at once.", s.memory.budget)
 	gauge(ch, "blobd_memory_held_bytes", "What requests hold in memory, by what they were charged.", s.memory.held())
+	gauge(ch, "blobd_clock_suspect", "1 while the ledger's clock may have jumped: what only time would make null is 503.", suspectFigure(s.Store))
 	counter(ch, "blobd_memory_refused_total", "Requests answered 429 for want of memory.", s.memory.refused.Load())
 	if s.Keys != nil {
 		collectKeys(ch, s.Keys())

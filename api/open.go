@@ -28,7 +28,7 @@ func (a *API) readyz(c *call) error {
 		checks = nil
 	}
 	if ready {
-		return c.reply(http.StatusOK, &wire.Ready{Status: "ready", Checks: checks})
+		return c.reply(http.StatusOK, &wire.Ready{Status: "ready", Checks: checks, Warnings: clockWarnings(a.Store)})
 	}
 	p := &problem{wire.CodeUnavailable, "not ready; ask with ?verbose for the reasons"}
 	a.writeProblemChecks(c, a.errors.kinds[p.code], p, nil, checks)

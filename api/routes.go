@@ -103,7 +103,7 @@ const (
 func routes() []route {
 	var table []route
 	for _, part := range [][]route{
-		blobRoutes(), recordRoutes(), erasureRoutes(), clockRoutes(), orderRoutes(), reportRoutes(), adminRoutes(), retentionRoutes(),
+		blobRoutes(), recordRoutes(), erasureRoutes(), clockRoutes(), orderRoutes(), reportRoutes(), adminRoutes(), retentionRoutes(), ledgerClockRoutes(),
 		evidenceRoutes(), webhookRoutes(), openRoutes(), laterRoutes(),
 	} {
 		table = append(table, part...)

@@ -161,3 +161,14 @@ func refStrings(refs []blobd.Ref) []string {
 	}
 	return out
 }
+
+// ClockConfirmed is the entry of an operator's word that the ledger's clock is right:
+// that it is now, where trusted was expected.
+func (s Scribe) ClockConfirmed(now, trusted time.Time, actor string) (ledger.Entry, error) {
+	return s.entry(ledger.EntryClock, now, struct {
+		Act     string    `json:"act"`
+		Actor   string    `json:"actor"`
+		Now     time.Time `json:"now"`
+		Trusted time.Time `json:"trusted"`
+	}{"confirmed", s.actor(actor), now.UTC(), trusted.UTC()})
+}

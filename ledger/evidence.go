@@ -25,6 +25,7 @@ const (
 	EntryEnd      EntryKind = "end"      // an execution ended: a start event
 	EntrySweep    EntryKind = "sweep"    // one batch, or the end, of a sweep
 	EntryRecovery EntryKind = "recovery" // rollback found, replayed, loss accepted
+	EntryClock    EntryKind = "clock"    // an operator confirmed the ledger's clock
 )
 
 // Entry is one evidence entry, not yet sequenced. Body is a JSON object made by

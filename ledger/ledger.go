@@ -45,6 +45,7 @@ type Ledger interface {
 	Webhooks
 	Deliveries
 	Clocks
+	ClockNotes
 	Maintenance
 }
 

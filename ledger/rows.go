@@ -103,11 +103,20 @@ func (b *Blob) Expired(now time.Time) bool {
 
 // View is one consistent answer of the ledger for one execution.
 type View struct {
-	Now         time.Time // by the ledger's clock, UTC
+	Now time.Time // by the ledger's clock, UTC
+	// Trusted is set by who judges Now (see Watch), never by an engine: where that clock
+	// is suspect, the time that it should be about; zero: it is not suspect.
+	Trusted     time.Time
 	Recovery    RecoveryState
 	Execution   *Execution // nil where there is no row
 	Blobs       []*Blob
 	MinimumWrap uint32 // the tenant's; 0 where the execution has no row
+}
+
+// Doubtful reports whether only a suspect clock says that a row is past its maximum, or
+// that it is not yet.
+func (v *View) Doubtful(b *Blob) bool {
+	return !v.Trusted.IsZero() && (b.Expired(v.Now) || b.Expired(v.Trusted))
 }
 
 // Capture is one commit of a put or of a model call's parts.

@@ -21,10 +21,11 @@ const (
 	nullLost                      // an operator accepted the loss
 	nullOutsider                  // the asker is outside the audience
 	missing                       // an error until an operator accepts the loss
+	doubtful                      // an error until the clock is trusted again: only time would make it a null
 )
 
 // isNull reports whether a runtime is told null.
-func (v verdict) isNull() bool { return v != live && v != missing }
+func (v verdict) isNull() bool { return v != live && v != missing && v != doubtful }
 
 // decide is the table "States and answers" of docs/lifecycle.md for a read. It
 // is a pure function of one answer of the ledger; asker is nil for a reader
@@ -90,11 +91,15 @@ func decideOpen(v ledger.View, b *ledger.Blob, asker *asker) verdict {
 		return missing // a state that this version does not know
 	}
 	switch {
-	case b.Expired(v.Now) && (asker != nil || !b.Held):
-		return nullExpired
 	case asker != nil && !asker.mayRead(b.Audience):
-		return nullOutsider
-	case v.Execution == nil:
+		return nullOutsider // whatever the time is
+	case asker == nil && b.Held:
+	case v.Doubtful(b) && v.Execution != nil:
+		return doubtful
+	case b.Expired(v.Now) && v.Trusted.IsZero():
+		return nullExpired
+	}
+	if v.Execution == nil {
 		return missing // a row without its execution
 	}
 	return live
@@ -112,9 +117,9 @@ func (a *asker) mayRead(audience [][32]byte) bool {
 	return len(audience) == 0 || a.named && slices.Contains(audience, a.tag)
 }
 
-// joined makes one error of many: the refs of missing and corrupt blobs are
-// gathered under one of the errors, the gravest first; anything that is not
-// definite makes the whole call indefinite.
+// joined makes one error of many: the refs that they are about are gathered under one
+// of the errors, the gravest; anything that is not definite makes the whole call
+// indefinite.
 func joined(errs []error) error {
 	var refs []blobd.Ref
 	var gravest error
@@ -127,7 +132,7 @@ func joined(errs []error) error {
 			return err
 		}
 		refs = append(refs, about.Refs...)
-		if gravest == nil || !errors.Is(gravest, blobd.ErrCorrupt) && errors.Is(about.Err, blobd.ErrCorrupt) {
+		if gravity(about.Err) > gravity(gravest) {
 			gravest = about.Err
 		}
 	}
@@ -135,4 +140,18 @@ func joined(errs []error) error {
 		return nil
 	}
 	return &blobd.RefsError{Refs: refs, Err: gravest}
+}
+
+// gravity orders what is told of several blobs: that nobody knows before that one is
+// corrupt, and that before an absence.
+func gravity(err error) int {
+	switch {
+	case err == nil:
+		return 0
+	case errors.Is(err, blobd.ErrUnavailable):
+		return 3
+	case errors.Is(err, blobd.ErrCorrupt):
+		return 2
+	}
+	return 1
 }

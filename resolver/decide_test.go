@@ -45,6 +45,53 @@ func TestDecideAtTheEdgeOfTheMaximum(t *testing.T) {
 	}
 }
 
+// TestDecideByASuspectClock: only what time alone would decide is doubtful, at the edge of
+// the maximum by either time; every other verdict is as by a clock that is trusted.
+func TestDecideByASuspectClock(t *testing.T) {
+	now := time.Date(2026, 11, 30, 12, 0, 0, 0, time.UTC)
+	early, late := now.Add(-time.Hour), now.Add(time.Hour)
+	open := &ledger.Execution{State: ledger.ExecutionOpen}
+	member := [32]byte{1}
+	for name, c := range map[string]struct {
+		now, trusted time.Time
+		blob         ledger.Blob
+		execution    *ledger.Execution
+		asker        *asker
+		want         verdict
+	}{
+		"ahead, due between the two": {late, early, ledger.Blob{State: ledger.BlobLive, ExpiresAt: now}, open, new(asker), doubtful},
+		"behind, due between":        {early, late, ledger.Blob{State: ledger.BlobLive, ExpiresAt: now}, open, new(asker), doubtful},
+		"due before both":            {late, now, ledger.Blob{State: ledger.BlobLive, ExpiresAt: early}, open, new(asker), doubtful},
+		"due after both":             {early, now, ledger.Blob{State: ledger.BlobLive, ExpiresAt: late}, open, new(asker), live},
+		"due at the later":           {now, late, ledger.Blob{State: ledger.BlobLive, ExpiresAt: late}, open, new(asker), doubtful},
+		"just after the later":       {now, late, ledger.Blob{State: ledger.BlobLive, ExpiresAt: late.Add(1)}, open, new(asker), live},
+		"no maximum":                 {now, early, ledger.Blob{State: ledger.BlobLive}, open, new(asker), live},
+		"an auditor":                 {now, early, ledger.Blob{State: ledger.BlobLive, ExpiresAt: now}, open, nil, doubtful},
+		"an auditor, held":           {now, early, ledger.Blob{State: ledger.BlobLive, ExpiresAt: now, Held: true}, open, nil, live},
+		"a runtime, held":            {now, early, ledger.Blob{State: ledger.BlobLive, ExpiresAt: now, Held: true}, open, new(asker), doubtful},
+		"an outsider":                {now, early, ledger.Blob{State: ledger.BlobLive, ExpiresAt: now, Audience: [][32]byte{member}}, open, new(asker), nullOutsider},
+		"a member":                   {now, early, ledger.Blob{State: ledger.BlobLive, ExpiresAt: now, Audience: [][32]byte{member}}, open, &asker{true, member}, doubtful},
+		"without its execution":      {now, early, ledger.Blob{State: ledger.BlobLive, ExpiresAt: now}, nil, new(asker), missing},
+		"swept":                      {now, early, ledger.Blob{State: ledger.BlobExpired, ExpiresAt: now}, open, new(asker), nullExpired},
+		"superseded":                 {now, early, ledger.Blob{State: ledger.BlobSuperseded, ExpiresAt: now}, open, new(asker), nullExpired},
+		"erased":                     {now, early, ledger.Blob{State: ledger.BlobErased, ExpiresAt: now}, open, new(asker), nullErased},
+		"lost":                       {now, early, ledger.Blob{State: ledger.BlobLost, ExpiresAt: now}, open, new(asker), nullLost},
+		"missing":                    {now, early, ledger.Blob{State: ledger.BlobMissing, ExpiresAt: now}, open, new(asker), missing},
+		"closed":                     {now, early, ledger.Blob{State: ledger.BlobLive, ExpiresAt: now, Closed: ledger.ClosedErasure}, open, new(asker), nullClosed},
+		"restricted":                 {now, early, ledger.Blob{State: ledger.BlobLive, ExpiresAt: now, Closed: ledger.ClosedRestricted}, open, new(asker), nullRestricted},
+		"fenced": {now, early, ledger.Blob{State: ledger.BlobLive, ExpiresAt: now},
+			&ledger.Execution{State: ledger.ExecutionErased}, new(asker), nullErased},
+	} {
+		v := ledger.View{Now: c.now, Trusted: c.trusted, Execution: c.execution}
+		if got := decide(v, &c.blob, c.asker); got != c.want {
+			t.Errorf("%s: verdict %d, want %d", name, got, c.want)
+		}
+	}
+	if doubtful.isNull() {
+		t.Error("what is doubtful is a null")
+	}
+}
+
 // TestDecideInRecovery: while the ledger may have forgotten puts, a ref without
 // a row is an error; what it does know stays as it is.
 func TestDecideInRecovery(t *testing.T) {

@@ -44,7 +44,7 @@ func (s *reading) addEvent(ctx context.Context, steps map[string]map[blobd.Ref]b
 		s.answer.Truncated = true
 		return nil
 	}
-	view, err := s.ledger.Lookup(ctx, s.tag, []blobd.Ref{*p.Ref})
+	view, err := s.lookup(ctx, s.tag, []blobd.Ref{*p.Ref})
 	if err != nil {
 		return err
 	}

@@ -123,6 +123,7 @@ func (r *Resolver) read(ctx context.Context, q ReadRequest) (ReadAnswer, error) 
 	if s.view, err = r.ledger.LookupRepeats(ctx, s.tag, nil); err != nil {
 		return ReadAnswer{}, err
 	}
+	s.view.Trusted = r.store.ClockWatch.Judge(s.view.Now)
 	if err := s.gather(ctx); err != nil {
 		return ReadAnswer{}, err
 	}
@@ -265,6 +266,10 @@ func (s *reading) addRecord(ctx context.Context, p ledger.RecordedPart) (err err
 		s.add(out, nil)
 		return nil
 	}
+	if len(s.answer.Parts) >= s.limit() { // what is left out is not asked for either
+		s.answer.Truncated = true
+		return nil
+	}
 	ref := p.Ref
 	out.Ref = &ref
 	if out.Status, err = s.status(ctx, s.view, p.Blob); err != nil {
@@ -283,14 +288,17 @@ func (s *reading) addRecord(ctx context.Context, p ledger.RecordedPart) (err err
 // restricted is shown for a purpose that every restriction on it names.
 func (s *reading) status(ctx context.Context, view ledger.View, row *ledger.Blob) (Status, error) {
 	v := decide(view, row, nil)
-	if v != nullRestricted {
-		return status(v), nil
+	if v == nullRestricted {
+		allowed, err := s.permitted(ctx, row)
+		if err != nil || !allowed {
+			return StatusRestricted, err
+		}
+		v = decideOpen(view, row, nil)
 	}
-	allowed, err := s.permitted(ctx, row)
-	if err != nil || !allowed {
-		return StatusRestricted, err
+	if v == doubtful {
+		return "", &blobd.RefsError{Refs: []blobd.Ref{row.Ref}, Err: blobd.ErrClockSuspect}
 	}
-	return status(decideOpen(view, row, nil)), nil
+	return status(v), nil
 }
 
 func (s *reading) markSuperseded(highest map[string]int64) {
@@ -384,7 +392,7 @@ func fault(err error) Status {
 // erasure may have overtaken this read; a key epoch may have wrapped its key anew,
 // and then it is opened once more. If nothing moved, the blob is at fault.
 func (s *reading) again(ctx context.Context, row *ledger.Blob, was Status) (text blobd.Text, meta seal.Metadata, now Status, err error) {
-	view, err := s.ledger.Lookup(ctx, s.tag, []blobd.Ref{row.Ref})
+	view, err := s.lookup(ctx, s.tag, []blobd.Ref{row.Ref})
 	if err != nil {
 		return text, meta, "", err
 	}

@@ -121,8 +121,15 @@ func (r *Resolver) view(ctx context.Context, q Request) (ledger.Tenant, ledger.V
 	for i, w := range q.Wants {
 		refs[i] = w.Ref
 	}
-	view, err := r.ledger.Lookup(ctx, tag, refs)
+	view, err := r.lookup(ctx, tag, refs)
 	return t, fenced(t, view), err
+}
+
+// lookup is the ledger's, with its clock judged.
+func (r *Resolver) lookup(ctx context.Context, tag blobd.ExecutionTag, refs []blobd.Ref) (ledger.View, error) {
+	view, err := r.ledger.Lookup(ctx, tag, refs)
+	view.Trusted = r.store.ClockWatch.Judge(view.Now)
+	return view, err
 }
 
 // fenced makes an execution without a row read as erased where its tenant was
@@ -148,17 +155,28 @@ func (r *Resolver) judge(ctx context.Context, t ledger.Tenant, view ledger.View,
 		case v == missing:
 			failures[i] = &blobd.RefsError{Refs: []blobd.Ref{w.Ref}, Err: blobd.ErrMissing}
 		case v.isNull():
-		case w.Digest == nil:
-			rows[i] = b
 		default:
-			same, err := r.store.MatchesDigest(ctx, t, *view.Execution, b, *w.Digest)
-			failures[i] = err
-			if same {
+			same, err := r.expected(ctx, t, view, b, w.Digest)
+			switch {
+			case err != nil:
+				failures[i] = err
+			case !same: // a null, whatever the time is
+			case v == doubtful:
+				failures[i] = &blobd.RefsError{Refs: []blobd.Ref{w.Ref}, Err: blobd.ErrClockSuspect}
+			default:
 				rows[i] = b
 			}
 		}
 	}
 	return rows, joined(failures)
+}
+
+// expected reports whether a row has the digest that the caller expects, if any.
+func (r *Resolver) expected(ctx context.Context, t ledger.Tenant, view ledger.View, b *ledger.Blob, d *blobd.Digest) (bool, error) {
+	if d == nil {
+		return true, nil
+	}
+	return r.store.MatchesDigest(ctx, t, *view.Execution, b, *d)
 }
 
 func (r *Resolver) fits(rows []*ledger.Blob) error {

@@ -115,10 +115,13 @@ func (w *Sweeps) drain(ctx context.Context) (worked bool, err error) {
 }
 
 // Schedule starts the sweeps that are due; see Next. A tenant whose sweep cannot be
-// started never keeps the others from theirs.
+// started never keeps the others from theirs. While the clock is suspect it starts none.
 func (w *Sweeps) Schedule(ctx context.Context) error {
 	if w.o.Schedule == nil || w.store.Serving() != nil {
 		return nil
+	}
+	if c, err := w.store.LookAtClock(ctx); err != nil || c.Suspect() {
+		return err // the store tells that it is suspect
 	}
 	var errs []error
 	err := w.eachTenant(ctx, func(t ledger.Tenant) error {
@@ -234,11 +237,22 @@ func (w *Sweeps) run(ctx context.Context, job ledger.SweepJob) (err error) {
 			err = fmt.Errorf("panic in a sweep (%T)", p)
 		}
 	}()
-	o := store.SweepOptions{Lease: LeaseTime, Wait: w.limiter.WaitN, Batch: MaxSweepBatch, Breaker: w.o.Breaker}
+	o := store.SweepOptions{Lease: LeaseTime, Wait: w.waiting(job.Sweep), Batch: MaxSweepBatch, Breaker: w.o.Breaker}
 	if w.o.Rate > 0 {
 		o.Batch = min(MaxSweepBatch, w.o.Rate)
 	}
 	return w.store.RunSweep(ctx, job, o)
+}
+
+// waiting keeps to the rate. A sweep that the schedule started goes no further while the
+// clock is suspect; one that was started by hand is an operator's word.
+func (w *Sweeps) waiting(s ledger.Sweep) func(context.Context, int) error {
+	return func(ctx context.Context, n int) error {
+		if s.Trigger == ledger.TriggerSchedule && w.store.ClockSuspect() {
+			return blobd.ErrClockSuspect
+		}
+		return w.limiter.WaitN(ctx, n)
+	}
 }
 
 // report says how a sweep ended.

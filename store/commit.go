@@ -94,7 +94,7 @@ func (s *Store) read(ctx context.Context, d *draft) (execution, ledger.View, err
 			}
 		}()
 	}
-	view, err := s.Ledger.LookupRepeats(ctx, d.tag, d.repeats(ok))
+	view, err := s.lookupRepeats(ctx, d.tag, d.repeats(ok))
 	if err != nil {
 		return execution{}, view, fmt.Errorf("read: %w", err)
 	}
@@ -116,7 +116,7 @@ func (s *Store) read(ctx context.Context, d *draft) (execution, ledger.View, err
 		return execution{}, view, err
 	}
 	d.setRepeats(k)
-	view, err = s.Ledger.LookupRepeats(ctx, d.tag, d.repeats(true))
+	view, err = s.lookupRepeats(ctx, d.tag, d.repeats(true))
 	if err != nil {
 		k.Wipe()
 		return execution{}, view, fmt.Errorf("read: %w", err)
@@ -165,7 +165,8 @@ func (d *draft) repeats(known bool) [][32]byte {
 
 // judge applies the table "States and answers" to what the ledger said: erased
 // before closed, and what is live and not expired is the answer. A live row that an
-// order closes refuses the put though its execution is open.
+// order closes refuses the put though its execution is open. Where a suspect clock would
+// decide whether a row is the answer or is superseded, nobody knows.
 func (d *draft) judge(view ledger.View) error {
 	x := view.Execution
 	if x != nil && x.State == ledger.ExecutionErased {
@@ -175,6 +176,7 @@ func (d *draft) judge(view ledger.View) error {
 	if x != nil && x.State == ledger.ExecutionClosed {
 		closed = x.CloseReason
 	}
+	var doubt error
 	for i, t := range d.texts {
 		t.row, t.erased = nil, false
 		if i >= len(view.Blobs) || view.Blobs[i] == nil {
@@ -185,6 +187,8 @@ func (d *draft) judge(view ledger.View) error {
 			t.erased = true
 		case b.State == ledger.BlobLive && b.Closed != 0:
 			closed = stronger(closed, b.Closed)
+		case b.State == ledger.BlobLive && view.Doubtful(b):
+			doubt = &blobd.RefsError{Refs: []blobd.Ref{b.Ref}, Err: blobd.ErrClockSuspect}
 		case b.State == ledger.BlobLive && !b.Expired(view.Now):
 			t.row = b
 		}
@@ -194,7 +198,7 @@ func (d *draft) judge(view ledger.View) error {
 	}
 	switch closed {
 	case 0:
-		return nil
+		return doubt
 	case ledger.ClosedRestricted:
 		return blobd.ErrRestricted
 	}

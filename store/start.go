@@ -51,6 +51,9 @@ func (s *Store) start(ctx context.Context) error {
 		return err
 	}
 	s.trust(timeline)
+	if err := s.BeatClock(ctx); err != nil {
+		return err
+	}
 	if err := s.keysAreOurs(ctx); err != nil {
 		return err
 	}

@@ -37,8 +37,8 @@ const DependencyTimeout = 10 * time.Second
 // land.
 const DefaultPutMargin = 30 * time.Second
 
-// Config is what a Store is made of. All fields but CacheBytes, Residuals and
-// Calendars are required.
+// Config is what a Store is made of. All fields but CacheBytes, Residuals,
+// ClockWatch and Calendars are required.
 type Config struct {
 	Ledger    ledger.Ledger
 	Objects   backends.Store
@@ -53,6 +53,8 @@ type Config struct {
 	// Residuals names what the object store is known to keep from an erasure;
 	// every erasure and its certificate name it too.
 	Residuals []string
+	// ClockWatch judges the ledger's clock; nil: it is never suspect.
+	ClockWatch *ledger.Watch
 	// Calendars has the holidays that move due dates, by regime; nil: none.
 	Calendars clock.Calendars
 	Log       *slog.Logger
@@ -73,6 +75,7 @@ type Store struct {
 	asking    chan struct{}            // holds one: whoever asks
 	compared  atomic.Pointer[string]   // the ledger's timeline when the journal was compared
 	restoring nameLocks                // by object name
+	suspect   atomic.Bool              // what the last look at the ledger's clock found
 	stats     counters
 }
 

@@ -22,6 +22,8 @@ const ProblemTypePrefix = "urn:blobd:problem:"
 type Ready struct {
 	Status string  `json:"status" enum:"ready"`
 	Checks []Check `json:"checks,omitempty" doc:"with ?verbose"`
+	// Warnings are words for what is degraded though everything answers.
+	Warnings []string `json:"warnings,omitempty" doc:"clock_suspect: see GET /v1/clock"`
 }
 
 // Check is one dependency.

@@ -95,9 +95,13 @@ func buildCore(ctx context.Context, cfg config, now func() time.Time, log *slog.
 			return nil, err
 		}
 	}
+	// The ledger tells its time as it is; all else goes by the steady one.
+	watch := clockWatch(cfg, now)
+	now = watch.Steady(now)
 	c.store = store.New(store.Config{
 		Ledger: c.ledger, Objects: places[0], Keys: c.keys, Journal: c.journal,
 		Now: now, Random: rand.Reader, PutMargin: cfg.PutMargin, CacheBytes: cfg.CacheBytes, Log: log, Calendars: cfg.Calendars,
+		ClockWatch: watch,
 	})
 	return c, nil
 }
@@ -258,7 +262,9 @@ type service struct {
 	sweeps   *retention.Sweeps
 }
 
-func buildService(c *core, now func() time.Time, log *slog.Logger) (*service, error) {
+// buildService wires what serves a core, by the core's clock.
+func buildService(c *core, log *slog.Logger) (*service, error) {
+	now := c.store.Now
 	owner := make([]byte, 8)
 	if _, err := io.ReadFull(rand.Reader, owner); err != nil {
 		return nil, err
@@ -270,6 +276,7 @@ func buildService(c *core, now func() time.Time, log *slog.Logger) (*service, er
 		epochs:   retention.NewEpochs(c.store, c.ledger, hex.EncodeToString(owner), c.config.Epochs, now, log),
 		sweeps:   retention.NewSweeps(c.store, c.ledger, hex.EncodeToString(owner), c.config.Sweeps, now, log),
 	}
+	s.workers = append(s.workers, retention.NewBeats(c.store, log).Run)
 	census := api.NewCensus(c.ledger, api.CensusEvery, now, log)
 	s.workers = append(s.workers, census.Run)
 	evidenceLog := s.keepLog(hex.EncodeToString(owner), now, log)

@@ -40,6 +40,7 @@ type config struct {
 	Epochs                                  retention.EpochOptions // of keys.horizon, keys.rotateCron and keys.rewrapRate
 	PutMargin                               time.Duration
 	Calendars                               clock.Calendars // of the file holidays
+	MaxJump                                 time.Duration   // of the ledger's clock; 0: no bound
 	WebhooksAllowPrivate                    bool            // of webhooks.allowPrivate
 	TokenCache                              time.Duration
 	JournalDir                              string
@@ -206,6 +207,7 @@ func (c *config) decode() error {
 	errs = append(errs, c.decodeEpochs()...)
 	errs = append(errs, c.decodeSweeps()...)
 	errs = append(errs, c.decodeClocks()...)
+	errs = append(errs, c.decodeClockWatch()...)
 	errs = append(errs, c.decodeWebhooks()...)
 	c.CacheBytes = whole("backend.cache", 0)
 	c.MaxBlob, c.MaxBatch = whole("limits.blob", 1), whole("limits.batch", 1)

@@ -24,6 +24,7 @@ type grammar struct {
 	Sweep    sweepCmd    `cmd:"" help:"Erase what is past its maximum; or follow a sweep, or list what is left."`
 	Erase    eraseCmd    `cmd:"" help:"Erase an execution, refs of one, a person, a class or the tenant: preview, request, approve, deny, cancel, follow."`
 	Clock    clockCmd    `cmd:"" help:"Show and move the due dates of erasures."`
+	Time     timeCmd     `cmd:"" help:"Show the ledger's own clock, and confirm it where it may have jumped."`
 	Hold     holdCmd     `cmd:"" help:"Place, list and release holds."`
 	Restrict restrictCmd `cmd:"" help:"Place, list and lift restrictions of processing."`
 	Suppress suppressCmd `cmd:"" help:"Have puts that name a person refused."`

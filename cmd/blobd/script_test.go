@@ -57,6 +57,7 @@ func TestScripts(t *testing.T) {
 			"mode":     modeScript,
 			"damage":   damageScript,
 			"signal2":  secondSignalScript,
+			"seen":     seenScript,
 		},
 	})
 }

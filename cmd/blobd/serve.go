@@ -108,7 +108,7 @@ func serve(ctx context.Context, cfg config, log *slog.Logger, announce func(url 
 	if err != nil {
 		return err
 	}
-	s, err := buildService(c, time.Now, log)
+	s, err := buildService(c, log)
 	if err != nil {
 		return err
 	}

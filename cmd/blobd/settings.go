@@ -66,6 +66,7 @@ func settings() []setting {
 		{Key: "sweep.breakerBlobs", Env: "BLOBD_SWEEP_BREAKER_BLOBS", Default: "0", Means: "and one that would erase more blobs than this; 0: no bound"},
 		{Key: "sweep.breakerNever", Env: "BLOBD_SWEEP_BREAKER_NEVER", Default: "100", Means: "a sweep of fewer blobs is never stopped"},
 		{Key: "sweep.maxGap", Env: "BLOBD_SWEEP_MAX_GAP", Kind: asDuration, Default: "168h", Means: "with a last sweep longer ago the clock may have jumped: the schedule waits for a sweep by hand; 0: no bound"},
+		{Key: "clock.maxJump", Env: "BLOBD_CLOCK_MAX_JUMP", Kind: asDuration, Default: "1h", Means: "how far the ledger's clock may jump before it is suspect, 1m or more: what only time would make null is then 503; 0: no bound"},
 		{Key: "holidays", Env: "BLOBD_HOLIDAYS", Means: "file with the holidays that move due dates of erasures, one date on a line; see docs/clocks.md"},
 		{Key: "webhooks.allowPrivate", Env: "BLOBD_WEBHOOKS_ALLOW_PRIVATE", Kind: asFlag, Default: "false", Means: "let webhooks be sent to private addresses, and by http"},
 		{Key: "putMargin", Env: "BLOBD_PUT_MARGIN", Kind: asDuration, Default: "30s", Means: "how long after a fence a late object write may still land"},

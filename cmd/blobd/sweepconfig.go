@@ -47,6 +47,30 @@ func (c *config) decodeSweeps() (errs []error) {
 	return errs
 }
 
+// minimumJump is the least bound of a jump: a reading may be old by what a slow answer of
+// the ledger takes.
+const minimumJump = time.Minute
+
+// decodeClockWatch reads how far the ledger's clock may jump.
+func (c *config) decodeClockWatch() []error {
+	var err error
+	c.MaxJump, err = time.ParseDuration(c.values.String("clock.maxJump"))
+	if err != nil || c.MaxJump != 0 && c.MaxJump < minimumJump {
+		return []error{c.wrong("clock.maxJump", "wants a duration like 1h, no less than 1m; 0: no bound")}
+	}
+	return nil
+}
+
+// clockWatch watches the ledger's clock by the monotonic readings of now, which no setting
+// of a clock moves; nil: no bound is set.
+func clockWatch(cfg config, now func() time.Time) *ledger.Watch {
+	if cfg.MaxJump == 0 {
+		return nil
+	}
+	began := now()
+	return ledger.NewWatch(cfg.MaxJump, cfg.Sweeps.Jump, func() time.Duration { return now().Sub(began) })
+}
+
 // StartSweep starts a sweep, and wakes the runner.
 func (w waking) StartSweep(ctx context.Context, n store.NewSweep) (ledger.Sweep, error) {
 	s, err := w.Store.StartSweep(ctx, n)

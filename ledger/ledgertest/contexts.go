@@ -33,6 +33,9 @@ func calls(e *env, j ledger.Job) map[string]func(context.Context) error {
 			_, _, err := e.LiftOrder(ctx, liftOf(802, ledger.OrderRestriction), entry(ledger.EntryOrder))
 			return err
 		},
+		"NoteClock": func(ctx context.Context) error {
+			return e.NoteClock(ctx, ledger.ClockNote{Seen: start}, []ledger.Entry{entry(ledger.EntryClock)})
+		},
 		"SetApprovals": func(ctx context.Context) error {
 			return e.SetApprovals(ctx, tenant, 2, entry(ledger.EntryTenant))
 		},

@@ -16,6 +16,7 @@ func durableSentences() []sentence {
 		sequenceDurable(),
 		webhooksDurable(),
 		callbacksDurable(),
+		clockNoteDurable(),
 		{"everything outlives the process", func(e *env) {
 			j := e.prepare()
 			before := e.whole()

@@ -65,6 +65,7 @@ func Run(t *testing.T, h Harness) {
 		"Sweeps":        sweepSentences(),
 		"Expire":        expireSentences(),
 		"Clocks":        clockSentences(),
+		"ClockNotes":    clockNoteSentences(),
 		"Maintenance":   maintenanceSentences(),
 		"Webhooks":      webhookSentences(),
 		"Deliveries":    deliverySentences(),

@@ -49,6 +49,7 @@ type Ledger struct {
 	sequence     sequence
 	hooks        hooks
 	clocks       map[string][]ledger.ClockEvent // by the erasure's id
+	clockNote    ledger.ClockNote
 }
 
 type class struct{ tenant, name string }

@@ -119,6 +119,7 @@ func empty(t testing.TB, url string) {
 		DELETE FROM tokens; DELETE FROM sweeps; DELETE FROM classes; DELETE FROM policy_versions; DELETE FROM tenants;
 		DELETE FROM counters; INSERT INTO counters (slot) SELECT generate_series(0, 63);
 		DELETE FROM deployment; INSERT INTO deployment DEFAULT VALUES;
+		DELETE FROM clock_watch; INSERT INTO clock_watch DEFAULT VALUES;
 		DELETE FROM evidence_log; INSERT INTO evidence_log DEFAULT VALUES;
 		ALTER SEQUENCE evidence_ids RESTART;
 		COMMIT`)
