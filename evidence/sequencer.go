@@ -85,7 +85,7 @@ func (s *Sequencer) drain(ctx context.Context) {
 // Step gives indexes to at most one batch of entries; false: there was nothing
 // to do, or another node has the log.
 func (s *Sequencer) Step(ctx context.Context) (bool, error) {
-	entries, err := s.log.ledger.Unsequenced(ctx, sequenceBatch)
+	entries, err := s.log.ledger.Unsequenced(ctx, 0, sequenceBatch)
 	if err != nil {
 		return false, fmt.Errorf("evidence: %w", err)
 	}
@@ -102,7 +102,7 @@ func (s *Sequencer) Step(ctx context.Context) (bool, error) {
 		return false, err
 	}
 	// Read again: another node may have had the lease until now.
-	entries, err = s.log.ledger.Unsequenced(ctx, sequenceBatch)
+	entries, err = s.log.ledger.Unsequenced(ctx, 0, sequenceBatch)
 	if err != nil {
 		return false, fmt.Errorf("evidence: %w", err)
 	}
