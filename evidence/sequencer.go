@@ -98,6 +98,9 @@ func (s *Sequencer) Step(ctx context.Context) (bool, error) {
 	}
 	s.settled = false
 	state, err := s.log.settle(ctx)
+	if errors.Is(err, ErrOtherHistory) {
+		s.release(ctx) // to whoever can mend that
+	}
 	if err != nil {
 		return false, err
 	}
@@ -136,6 +139,16 @@ func (s *Sequencer) claim(ctx context.Context) (bool, error) {
 	}
 	s.lease = lease
 	return true, nil
+}
+
+// release gives the lease up. Where that fails it ends by itself.
+func (s *Sequencer) release(ctx context.Context) {
+	if s.lease.Until.IsZero() {
+		return
+	}
+	now := s.now().UTC()
+	_, _ = s.log.ledger.ClaimSequencer(ctx, s.owner, now, now)
+	s.lease = ledger.SequencerLease{}
 }
 
 // append signs and commits the tree after the entries. Those that got an index

@@ -45,6 +45,7 @@ func (h storeHorizons) Horizon(ctx context.Context, e ledger.Erasure) (time.Time
 type evidenceCmd struct {
 	Verify      evidenceVerifyCmd      `cmd:"" help:"Check certificates, or an exported log, without a server."`
 	Export      evidenceExportCmd      `cmd:"" help:"Copy the log to a folder or bucket, or bring a copy up to date (role operator)."`
+	Restore     evidenceRestoreCmd     `cmd:"" help:"After a rollback of the ledger: put back what the log lost, out of an exported log."`
 	Certificate evidenceCertificateCmd `cmd:"" help:"Get the certificate of an erasure."`
 	Key         evidenceKeyCmd         `cmd:"" help:"Print the public key that verify takes."`
 }
