@@ -54,6 +54,11 @@ func (r *restorer) run(ctx context.Context) (out Restored, err error) {
 		return out, err
 	}
 	defer sign.wipe()
+	// Where the places forgot it too, they know from now on how far the log was: if this
+	// ends half-way, no sequencer goes on from there.
+	if err := r.log.journal.publishCheckpoint(ctx, r.export); err != nil {
+		return out, err
+	}
 	missing := out.PutBack
 	out.PutBack = 0
 	for size := out.Had; size < r.export.Size; size = out.Had + out.PutBack {

@@ -387,6 +387,40 @@ func TestARestoreThatWasKilledGoesOn(t *testing.T) {
 	}
 }
 
+// TestHalfARestoreIsNotGoneOnFrom: also where only the export knows how far the log was.
+func TestHalfARestoreIsNotGoneOnFrom(t *testing.T) {
+	r := newRig(t, t, 2)
+	p := r.process()
+	r.append(40)
+	r.drain(p)
+	r.append(660)
+	r.drain(p)
+	from, told := r.exported(p)
+	r.rollBack(40, 40)
+	erase(r, 0)
+	erase(r, 1)
+	r.append(2)
+	r.clock.add(evidence.SequencerLeaseTime)
+	r.ledger.Fail("appendtolog", 1, ledgerfaulty.After, errFault) // the first bundle
+	if _, err := r.restore(from, false); !errors.Is(err, errFault) {
+		t.Fatal(err)
+	}
+	r.clock.add(evidence.SequencerLeaseTime)
+	half, err := r.inner.LogState(t.Context(), 0)
+	if err != nil || half.Size == 0 || half.Size >= told.Size {
+		t.Fatalf("the log has %d entries, %v", half.Size, err)
+	}
+	if _, err := r.process().Step(t.Context()); !errors.Is(err, evidence.ErrOtherHistory) {
+		t.Errorf("a step from %d entries: %v, want ErrOtherHistory", half.Size, err)
+	}
+	if _, err := r.restore(from, false); err != nil {
+		t.Fatal(err)
+	}
+	p = r.process()
+	r.drain(p)
+	r.audit(p, told)
+}
+
 // TestARestoreWaitsForTheLease: of a sequencer that is stopped it gets it, for that
 // gives it up; of one that keeps it, it does not.
 func TestARestoreWaitsForTheLease(t *testing.T) {
