@@ -279,6 +279,16 @@ func TestARestoreRefusesWhatDoesNotFit(t *testing.T) {
 			r.drain(r.process())
 			return from
 		}, evidence.ErrOtherHistory},
+		"one that went on past the export": {func(r *rig) evidence.Place {
+			from, _ := r.exported(r.process())
+			r.rollBack(5, 5)
+			erase(r, 0)
+			erase(r, 1)
+			r.append(30)
+			r.clock.add(evidence.SequencerLeaseTime)
+			r.drain(r.process())
+			return from
+		}, evidence.ErrOtherHistory},
 		"what was published is another tree": {func(r *rig) evidence.Place {
 			from, _ := r.exported(r.process())
 			r.rollBack(5, 5)
