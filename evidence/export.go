@@ -6,21 +6,12 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"io/fs"
-	"os"
-	"path/filepath"
 	"strings"
 
 	"golang.org/x/mod/sumdb/note"
 	"golang.org/x/mod/sumdb/tlog"
 
 	"github.com/blobd/blobd"
-)
-
-// Names in an exported log, those of the tiled log.
-const (
-	checkpointFile = "checkpoint"
-	tileFolder     = "tile"
 )
 
 // Source is a log as it is served: by Log, or over HTTP.
@@ -37,14 +28,14 @@ func (l *Log) Signed(ctx context.Context) ([]byte, error) {
 	return c.Note, err
 }
 
-// Export brings a folder up to the newest checkpoint of a log, in the layout of
+// Export brings a place up to the newest checkpoint of a log, in the layout of
 // the tiled log, and returns the checkpoint. Whatever it writes it has checked:
-// the signature, that the tree continues the folder's, and every leaf against
-// the tree. The checkpoint is written last, so that a folder is whole after a
+// the signature, that the tree continues the place's, and every leaf against
+// the tree. The checkpoint is written last, so that a place is whole after a
 // kill too; a log that does not continue it is ErrOtherHistory.
-func Export(ctx context.Context, from Source, v note.Verifier, dir string) (Checkpoint, error) {
-	old, err := folderCheckpoint(os.DirFS(dir), v)
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+func Export(ctx context.Context, from Source, v note.Verifier, to Place) (Checkpoint, error) {
+	old, err := placeCheckpoint(ctx, to, v)
+	if err != nil && !errors.Is(err, blobd.ErrNotFound) {
 		return Checkpoint{}, err
 	}
 	signed, err := from.Signed(ctx)
@@ -56,38 +47,28 @@ func Export(ctx context.Context, from Source, v note.Verifier, dir string) (Chec
 	case err != nil:
 		return Checkpoint{}, err
 	case c.Size < old.Size:
-		return Checkpoint{}, fmt.Errorf("export: the log has %d entries, the folder %d: %w", c.Size, old.Size, ErrOtherHistory)
+		return Checkpoint{}, fmt.Errorf("export: the log has %d entries, the export %d: %w", c.Size, old.Size, ErrOtherHistory)
 	case bytes.Equal(signed, old.Note):
 		return c, nil
 	}
-	x := exporter{ctx: ctx, from: from, dir: dir, proved: make(map[tlog.Tile][]byte)}
+	x := exporter{proven: newProven(ctx, from), to: to}
 	if err := x.copyTiles(old, c); err != nil {
 		return Checkpoint{}, fmt.Errorf("export: %w", err)
 	}
-	if err := writeFile(filepath.Join(dir, checkpointFile), signed); err != nil {
+	if err := to.Write(ctx, checkpointFile, signed); err != nil {
 		return Checkpoint{}, fmt.Errorf("export: %w", err)
 	}
 	return c, x.dropPartial(old.Size, c.Size)
 }
 
-// folderCheckpoint reads a folder's checkpoint; fs.ErrNotExist: it has none.
-func folderCheckpoint(dir fs.FS, v note.Verifier) (Checkpoint, error) {
-	b, err := fs.ReadFile(dir, checkpointFile)
-	if err != nil {
-		return Checkpoint{}, fmt.Errorf("the folder's checkpoint: %w", err)
-	}
-	return OpenCheckpoint(b, v)
-}
-
+// exporter copies tiles that it has proved.
 type exporter struct {
-	ctx    context.Context
-	from   Source
-	dir    string
-	proved map[tlog.Tile][]byte // tiles above level 0, each of which proves 256 below it
+	proven
+	to Place
 }
 
 func (x exporter) copyTiles(old, c Checkpoint) error {
-	hashes := tlog.TileHashReader(tlog.Tree{N: c.Size, Hash: c.Root}, x)
+	hashes := x.of(c)
 	if old.Size > 0 {
 		root, err := tlog.TreeHash(old.Size, hashes)
 		if err != nil {
@@ -117,23 +98,11 @@ func (x exporter) copyTiles(old, c Checkpoint) error {
 
 // copyBundle copies the leaves of a tile of level 0 whose hashes are proved.
 func (x exporter) copyBundle(t tlog.Tile, hashes []byte) error {
+	b, _, err := x.bundle(t, hashes)
+	if err != nil {
+		return err
+	}
 	t.L = -1
-	b, err := x.from.Tile(x.ctx, tilePath(t))
-	if err != nil {
-		return err
-	}
-	leaves, err := splitBundle(b)
-	if err != nil {
-		return err
-	}
-	if len(leaves) != t.W {
-		return fmt.Errorf("a bundle of %d leaves where %d are: %w", len(leaves), t.W, blobd.ErrCorrupt)
-	}
-	for i, leaf := range leaves {
-		if h := tlog.RecordHash(leaf); !bytes.Equal(h[:], hashes[i*tlog.HashSize:(i+1)*tlog.HashSize]) {
-			return fmt.Errorf("leaf %d is not the tree's: %w", t.N*tileWidth+int64(i), blobd.ErrCorrupt)
-		}
-	}
 	return x.write(tilePath(t), b)
 }
 
@@ -159,69 +128,8 @@ func tilePath(t tlog.Tile) string {
 	return p
 }
 
-// Height implements tlog.TileReader.
-func (x exporter) Height() int { return tileHeight }
-
-// ReadTiles implements tlog.TileReader.
-func (x exporter) ReadTiles(tiles []tlog.Tile) ([][]byte, error) {
-	out := make([][]byte, len(tiles))
-	for i, t := range tiles {
-		if b, known := x.proved[t]; known {
-			out[i] = b
-			continue
-		}
-		b, err := x.from.Tile(x.ctx, tilePath(t))
-		if err != nil {
-			return nil, err
-		}
-		out[i] = b
-	}
-	return out, nil
-}
-
-// SaveTiles implements tlog.TileReader: it is told of tiles that are proved.
-func (x exporter) SaveTiles(tiles []tlog.Tile, data [][]byte) {
-	for i, t := range tiles {
-		if t.L > 0 {
-			x.proved[t] = data[i]
-		}
-	}
-}
-
 func (x exporter) write(tile string, b []byte) error {
-	return writeFile(filepath.Join(x.dir, tileFolder, filepath.FromSlash(tile)), b)
-}
-
-// writeFile makes a file durable and whole.
-func writeFile(name string, b []byte) (err error) {
-	if err := os.MkdirAll(filepath.Dir(name), 0o700); err != nil {
-		return err
-	}
-	f, err := os.CreateTemp(filepath.Dir(name), ".new-*")
-	if err != nil {
-		return err
-	}
-	defer func() {
-		if err != nil {
-			err = errors.Join(err, os.Remove(f.Name()))
-		}
-	}()
-	_, err = f.Write(b)
-	if err = errors.Join(err, f.Sync(), f.Close()); err != nil {
-		return err
-	}
-	if err := os.Rename(f.Name(), name); err != nil {
-		return err
-	}
-	return syncFolder(filepath.Dir(name))
-}
-
-func syncFolder(dir string) error {
-	d, err := os.Open(dir)
-	if err != nil {
-		return err
-	}
-	return errors.Join(d.Sync(), d.Close())
+	return x.to.Write(x.ctx, tileFolder+"/"+tile, b)
 }
 
 // dropPartial removes the partial tiles of an older tree, which fuller ones
@@ -238,8 +146,7 @@ func (x exporter) dropPartial(old, size int64) error {
 				continue
 			}
 			t.L = l
-			name := filepath.Join(x.dir, tileFolder, filepath.FromSlash(tilePath(t)))
-			if err := os.Remove(name); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			if err := x.to.Remove(x.ctx, tileFolder+"/"+tilePath(t)); err != nil {
 				return fmt.Errorf("export: %w", err)
 			}
 		}

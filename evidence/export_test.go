@@ -38,11 +38,11 @@ func files(t *testing.T, dir string) map[string][]byte {
 
 func export(t *testing.T, from evidence.Source, v note.Verifier, dir string) evidence.Checkpoint {
 	t.Helper()
-	c, err := evidence.Export(t.Context(), from, v, dir)
+	c, err := evidence.Export(t.Context(), from, v, evidence.Folder(dir))
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got, err := evidence.VerifyFolder(os.DirFS(dir), v, evidence.VerifyOptions{}); err != nil || got.Size != c.Size || got.Root != c.Root {
+	if got, err := evidence.VerifyExport(t.Context(), evidence.Folder(dir), v, evidence.VerifyOptions{}); err != nil || got.Size != c.Size || got.Root != c.Root {
 		t.Fatalf("the folder verifies as %d, %v, not %d", got.Size, err, c.Size)
 	}
 	return c
@@ -72,7 +72,7 @@ func TestAnExportIsTheSameHoweverOften(t *testing.T) {
 	}
 	var seen int64
 	leaves := r.leaves()
-	_, err := evidence.VerifyFolder(os.DirFS(once), r.verifier(p), evidence.VerifyOptions{
+	_, err := evidence.VerifyExport(t.Context(), evidence.Folder(once), r.verifier(p), evidence.VerifyOptions{
 		Since: told,
 		Leaf: func(index int64, leaf []byte) error {
 			if index != seen || !bytes.Equal(leaf, leaves[index]) {
@@ -109,7 +109,7 @@ func TestAnExportThatBrokeOffGoesOn(t *testing.T) {
 	v := r.verifier(p)
 	for nth := 1; ; nth++ {
 		dir, left := t.TempDir(), nth
-		_, err := evidence.Export(t.Context(), failing{p.Log, &left}, v, dir)
+		_, err := evidence.Export(t.Context(), failing{p.Log, &left}, v, evidence.Folder(dir))
 		if err == nil {
 			if nth < 5 {
 				t.Errorf("only %d tiles were asked for", nth-1)
@@ -119,7 +119,7 @@ func TestAnExportThatBrokeOffGoesOn(t *testing.T) {
 		if !errors.Is(err, errFault) {
 			t.Fatal(err)
 		}
-		if _, err := evidence.VerifyFolder(os.DirFS(dir), v, evidence.VerifyOptions{}); err == nil {
+		if _, err := evidence.VerifyExport(t.Context(), evidence.Folder(dir), v, evidence.VerifyOptions{}); err == nil {
 			t.Fatal("half an export verifies")
 		}
 		export(t, p.Log, v, dir)
@@ -150,7 +150,7 @@ func TestNothingWrongIsExported(t *testing.T) {
 	v := r.verifier(p)
 	for _, path := range []string{"0/000", "0/001.p/44", "1/000.p/1", "entries/000", "entries/001.p/44"} {
 		dir := t.TempDir()
-		if _, err := evidence.Export(t.Context(), lying{p.Log, path}, v, dir); err == nil {
+		if _, err := evidence.Export(t.Context(), lying{p.Log, path}, v, evidence.Folder(dir)); err == nil {
 			t.Errorf("%s: a wrong tile was taken", path)
 		}
 		if _, err := os.Stat(filepath.Join(dir, "checkpoint")); !errors.Is(err, fs.ErrNotExist) {
@@ -175,7 +175,7 @@ func TestAnExportTakesNoOtherHistory(t *testing.T) {
 		r.clock.add(evidence.SequencerLeaseTime)
 		p = r.process()
 		r.drain(p)
-		if _, err := evidence.Export(t.Context(), p.Log, v, dir); !errors.Is(err, evidence.ErrOtherHistory) {
+		if _, err := evidence.Export(t.Context(), p.Log, v, evidence.Folder(dir)); !errors.Is(err, evidence.ErrOtherHistory) {
 			t.Errorf("%s: %v, want ErrOtherHistory", name, err)
 		}
 		if now := files(t, dir); len(now) != len(before) || !bytes.Equal(now["checkpoint"], before["checkpoint"]) {
@@ -187,7 +187,7 @@ func TestAnExportTakesNoOtherHistory(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		_, err = evidence.VerifyFolder(os.DirFS(other), v, evidence.VerifyOptions{Since: []evidence.Checkpoint{old}})
+		_, err = evidence.VerifyExport(t.Context(), evidence.Folder(other), v, evidence.VerifyOptions{Since: []evidence.Checkpoint{old}})
 		if !errors.Is(err, blobd.ErrCorrupt) {
 			t.Errorf("%s: verified since the kept checkpoint: %v, want corrupt", name, err)
 		}
@@ -205,7 +205,7 @@ func TestEveryChangeOfAFolderIsFound(t *testing.T) {
 	export(t, p.Log, v, dir)
 	wrong := func(what string) {
 		t.Helper()
-		_, err := evidence.VerifyFolder(os.DirFS(dir), v, evidence.VerifyOptions{})
+		_, err := evidence.VerifyExport(t.Context(), evidence.Folder(dir), v, evidence.VerifyOptions{})
 		if err == nil || !errors.Is(err, blobd.ErrCorrupt) && !strings.HasPrefix(what, "checkpoint") {
 			t.Errorf("%s: %v, want corrupt", what, err)
 		}
@@ -242,7 +242,7 @@ func TestEveryChangeOfAFolderIsFound(t *testing.T) {
 	}
 	write(t, dir, first, all[first])
 	write(t, dir, last, all[last])
-	if _, err := evidence.VerifyFolder(os.DirFS(dir), v, evidence.VerifyOptions{}); err != nil {
+	if _, err := evidence.VerifyExport(t.Context(), evidence.Folder(dir), v, evidence.VerifyOptions{}); err != nil {
 		t.Errorf("the folder as it was: %v", err)
 	}
 }

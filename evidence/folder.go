@@ -2,10 +2,9 @@ package evidence
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
-	"io/fs"
-	"path"
 
 	"golang.org/x/mod/sumdb/note"
 	"golang.org/x/mod/sumdb/tlog"
@@ -13,7 +12,7 @@ import (
 	"github.com/blobd/blobd"
 )
 
-// VerifyOptions say what else to ask of a folder.
+// VerifyOptions say what else to ask of an export.
 type VerifyOptions struct {
 	// Since are checkpoints that the tree must continue.
 	Since []Checkpoint
@@ -23,17 +22,17 @@ type VerifyOptions struct {
 	Progress func(done, all int64)
 }
 
-// VerifyFolder checks an exported log without a server: it makes the tree anew
+// VerifyExport checks an exported log without a server: it makes the tree anew
 // out of the leaves and compares it with every tile and with the signed
 // checkpoint. A changed, removed, added or reordered leaf is ErrCorrupt, and so is
 // a tile that is changed or missing; a checkpoint that does not verify is
 // ErrInvalid.
-func VerifyFolder(dir fs.FS, v note.Verifier, o VerifyOptions) (Checkpoint, error) {
-	c, err := folderCheckpoint(dir, v)
+func VerifyExport(ctx context.Context, from Place, v note.Verifier, o VerifyOptions) (Checkpoint, error) {
+	c, err := placeCheckpoint(ctx, from, v)
 	if err != nil {
 		return Checkpoint{}, err
 	}
-	w := walker{dir: dir, size: c.Size, options: o}
+	w := walker{ctx: ctx, from: SourceOf(from), size: c.Size, options: o}
 	root, err := w.walk()
 	if err != nil {
 		return Checkpoint{}, fmt.Errorf("log: %w", err)
@@ -46,7 +45,8 @@ func VerifyFolder(dir fs.FS, v note.Verifier, o VerifyOptions) (Checkpoint, erro
 
 // walker makes a tree out of leaves, one after the other.
 type walker struct {
-	dir     fs.FS
+	ctx     context.Context
+	from    Source
 	size    int64
 	options VerifyOptions
 	edge    []node           // roots of whole subtrees, largest first
@@ -118,11 +118,11 @@ func (w *walker) bundle(t tlog.Tile) error {
 	return nil
 }
 
-// read returns a tile or bundle that the signed tree has: without it the folder
+// read returns a tile or bundle that the signed tree has: without it the export
 // is not that of the tree.
 func (w *walker) read(t tlog.Tile) ([]byte, error) {
-	b, err := fs.ReadFile(w.dir, path.Join(tileFolder, tilePath(t)))
-	if errors.Is(err, fs.ErrNotExist) {
+	b, err := w.from.Tile(w.ctx, tilePath(t))
+	if errors.Is(err, blobd.ErrNotFound) {
 		return nil, fmt.Errorf("%s is missing: %w: %w", tilePath(t), blobd.ErrCorrupt, err)
 	}
 	return b, err

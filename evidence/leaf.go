@@ -1,6 +1,7 @@
 package evidence
 
 import (
+	"bytes"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
@@ -35,11 +36,49 @@ func LeafOf(e ledger.Entry) []byte {
 	tenant, _ := json.Marshal(e.Tenant) // a string always marshals
 	kind, _ := json.Marshal(string(e.Kind))
 	b := fmt.Appendf(nil, `{"tenant":%s,"kind":%s,"at":"%s",`, tenant, kind, e.At.UTC().Format(time.RFC3339Nano))
+	if hash, lost := lostBody(e.Body); lost {
+		return fmt.Appendf(b, `"bodySha256":"%s"}`, hash)
+	}
 	if len(e.Body) <= maxLeafBody && json.Valid(e.Body) {
 		return fmt.Appendf(b, `"body":%s}`, e.Body)
 	}
 	sum := sha256.Sum256(e.Body)
 	return fmt.Appendf(b, `"bodySha256":"%s"}`, hex.EncodeToString(sum[:]))
+}
+
+// What stands for a body that only its leaf's hash is known of: the ledger lost it, and
+// an export never had it. No act makes such a body.
+const lostPrefix, lostSuffix = `{"lostBodySha256":"`, `"}`
+
+// lostBody returns the hash, lowercase hex, of a body that was lost.
+func lostBody(body []byte) (hash string, lost bool) {
+	rest, ours := bytes.CutPrefix(body, []byte(lostPrefix))
+	if !ours || len(rest) != 2*sha256.Size+len(lostSuffix) {
+		return "", false
+	}
+	rest, ours = bytes.CutSuffix(rest, []byte(lostSuffix))
+	sum, err := hex.DecodeString(string(rest))
+	if !ours || err != nil || hex.EncodeToString(sum) != string(rest) {
+		return "", false
+	}
+	return string(rest), true
+}
+
+// entryOf makes an entry out of its leaf, without the free text, and without the body
+// where the leaf has its hash only. An entry that would have another leaf is ErrInvalid.
+func entryOf(leaf []byte) (ledger.Entry, error) {
+	var l Leaf
+	if err := json.Unmarshal(leaf, &l); err != nil {
+		return ledger.Entry{}, errLeaf
+	}
+	e := ledger.Entry{Tenant: l.Tenant, Kind: l.Kind, At: l.At.UTC().Truncate(time.Microsecond), Body: l.Body}
+	if l.Body == nil {
+		e.Body = []byte(lostPrefix + l.BodySHA256 + lostSuffix)
+	}
+	if !bytes.Equal(LeafOf(e), leaf) {
+		return ledger.Entry{}, errLeaf
+	}
+	return e, nil
 }
 
 // ParseLeaf reads what LeafOf wrote; anything else is ErrInvalid. body is the
@@ -48,6 +87,9 @@ func LeafOf(e ledger.Entry) []byte {
 func ParseLeaf(b, body []byte) (Leaf, error) {
 	var l Leaf
 	if err := json.Unmarshal(b, &l); err != nil {
+		return Leaf{}, errLeaf
+	}
+	if _, lost := lostBody(body); lost { // else a hash would stand for a body
 		return Leaf{}, errLeaf
 	}
 	if l.Body == nil {

@@ -85,7 +85,7 @@ func (s *Sequencer) drain(ctx context.Context) {
 // Step gives indexes to at most one batch of entries; false: there was nothing
 // to do, or another node has the log.
 func (s *Sequencer) Step(ctx context.Context) (bool, error) {
-	entries, err := s.log.ledger.Unsequenced(ctx, sequenceBatch)
+	entries, err := s.log.ledger.Unsequenced(ctx, 0, sequenceBatch)
 	if err != nil {
 		return false, fmt.Errorf("evidence: %w", err)
 	}
@@ -98,11 +98,14 @@ func (s *Sequencer) Step(ctx context.Context) (bool, error) {
 	}
 	s.settled = false
 	state, err := s.log.settle(ctx)
+	if errors.Is(err, ErrOtherHistory) {
+		s.release(ctx) // to whoever can mend that
+	}
 	if err != nil {
 		return false, err
 	}
 	// Read again: another node may have had the lease until now.
-	entries, err = s.log.ledger.Unsequenced(ctx, sequenceBatch)
+	entries, err = s.log.ledger.Unsequenced(ctx, 0, sequenceBatch)
 	if err != nil {
 		return false, fmt.Errorf("evidence: %w", err)
 	}
@@ -136,6 +139,16 @@ func (s *Sequencer) claim(ctx context.Context) (bool, error) {
 	}
 	s.lease = lease
 	return true, nil
+}
+
+// release gives the lease up. Where that fails it ends by itself.
+func (s *Sequencer) release(ctx context.Context) {
+	if s.lease.Until.IsZero() {
+		return
+	}
+	now := s.now().UTC()
+	_, _ = s.log.ledger.ClaimSequencer(ctx, s.owner, now, now)
+	s.lease = ledger.SequencerLease{}
 }
 
 // append signs and commits the tree after the entries. Those that got an index

@@ -21,15 +21,16 @@ type Sequence interface {
 	// owner's own again too. An engine that knows that a lease's owner ended may
 	// end the lease.
 	ClaimSequencer(ctx context.Context, owner string, at, until time.Time) (SequencerLease, error)
-	// Unsequenced returns committed entries without an index in the order of
-	// their insertion, without their free texts.
-	Unsequenced(ctx context.Context, limit int) ([]StoredEntry, error)
-	// AppendToLog gives entries the next indexes in their order, keeps what is
-	// known of the tree after them, and sets the log's key where there is none,
-	// all or nothing. ErrConflict and no change: the lease is stale, the log has
+	// Unsequenced returns committed entries without an index whose ids are above
+	// after, in the order of their insertion, without their free texts.
+	Unsequenced(ctx context.Context, after int64, limit int) ([]StoredEntry, error)
+	// AppendToLog gives entries the next indexes in their order, inserts those
+	// that are given whole, keeps what is known of the tree after them, and sets
+	// the log's key where there is none, all or nothing. ErrConflict and no change: the lease is stale, the log has
 	// another size, an entry is unknown, has an index or comes twice, or the log
 	// has another key. ErrInvalid: entries without a checkpoint or without
-	// hashes, or a checkpoint without entries.
+	// hashes, or a checkpoint without entries, or an entry that is given whole
+	// with an id or with free text.
 	AppendToLog(ctx context.Context, l SequencerLease, a LogAppend) error
 	// Logged returns entries of the log; see LogQuery.
 	Logged(ctx context.Context, q LogQuery) ([]LoggedEntry, error)
@@ -69,6 +70,9 @@ type LogAppend struct {
 // NewLogEntry is an entry that gets an index.
 type NewLogEntry struct {
 	ID int64 // as Unsequenced told it
+	// Insert is an entry that the log has and the ledger lost: it is put back, in
+	// place of ID. Nobody has its free text any more. nil: ID names the entry.
+	Insert *Entry
 	// Object names what the entry is about, so that Logged finds it: the id of
 	// an erasure; "": nothing.
 	Object string
@@ -88,6 +92,9 @@ func (a LogAppend) Check() error {
 	for _, e := range a.Entries {
 		if len(e.Hashes) < 1 || len(e.Hashes) > maxNodeHashes {
 			return fmt.Errorf("entry with %d hashes: %w", len(e.Hashes), blobd.ErrInvalid)
+		}
+		if e.Insert != nil && (e.ID != 0 || e.Insert.FreeText != "" || len(e.Insert.Salt) > 0) {
+			return fmt.Errorf("entry to be put back has an id or a free text: %w", blobd.ErrInvalid)
 		}
 	}
 	return nil

@@ -133,7 +133,7 @@ func probeListing(ctx context.Context, l ledger.Ledger, executions int) error {
 
 // probeLog wants every entry in the log.
 func probeLog(ctx context.Context, l ledger.Ledger) error {
-	left, err := l.Unsequenced(ctx, 10)
+	left, err := l.Unsequenced(ctx, 0, 10)
 	if err != nil {
 		return err
 	}

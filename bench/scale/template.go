@@ -141,7 +141,7 @@ func makeTemplate(ctx context.Context, l ledger.Ledger) error {
 
 // sequence gives every entry its index.
 func sequence(ctx context.Context, l ledger.Ledger) error {
-	entries, err := l.Unsequenced(ctx, 1000)
+	entries, err := l.Unsequenced(ctx, 0, 1000)
 	if err != nil {
 		return err
 	}

@@ -10,8 +10,10 @@ import (
 	"github.com/blobd/blobd"
 )
 
-// bucketConfig says where the object store of the drivers s3 and minio is.
+// bucketConfig says where the object store of the drivers s3 and minio is, or that of
+// an exported log.
 type bucketConfig struct {
+	below        string // of its keys: backend or export
 	Endpoint     string // URL; "": AWS
 	Name         string
 	Region       string
@@ -23,14 +25,12 @@ type bucketConfig struct {
 	AllowResidue bool   // serve though not everything can be deleted there
 }
 
-// decodeBucket reads the keys of an object store. Given to a driver that has no
-// bucket they are errors: the objects would silently go elsewhere.
-func (c *config) decodeBucket() []error {
+// readBucket reads the keys of a bucket below a name: backend or export.
+func (c *config) readBucket(below string) (bucketConfig, []error) {
 	var errs []error
-	text := func(key string) string { return c.values.String("backend." + key) }
-	wrong := func(key, problem string) { errs = append(errs, c.wrong("backend."+key, problem)) }
+	text := func(key string) string { return c.values.String(below + "." + key) }
 	b := bucketConfig{
-		Endpoint: text("endpoint"), Name: text("bucket"), Region: text("region"), AccessKey: text("accessKey"),
+		below: below, Endpoint: text("endpoint"), Name: text("bucket"), Region: text("region"), AccessKey: text("accessKey"),
 		SecretKey: blobd.TextOf([]byte(text("secretKey"))), Prefix: strings.Trim(text("prefix"), "/"), TLSCA: text("tlsCA"),
 	}
 	b.PathStyle = b.Endpoint != ""
@@ -40,12 +40,41 @@ func (c *config) decodeBucket() []error {
 		}
 		on, err := strconv.ParseBool(text(key))
 		if err != nil {
-			wrong(key, "wants true or false")
+			errs = append(errs, c.wrong(below+"."+key, "wants true or false"))
 		}
 		*into = on
 	}
 	flag("pathStyle", &b.PathStyle)
 	flag("allowResidue", &b.AllowResidue)
+	return b, errs
+}
+
+// checkBucket finds what cannot be right of a bucket wherever it is.
+func (c *config) checkBucket(b bucketConfig) (errs []error) {
+	if (b.AccessKey == "") != (b.SecretKey.Len() == 0) {
+		errs = append(errs, c.wrong(b.below+".accessKey", "and "+b.below+".secretKey go together"))
+	}
+	if u, err := url.Parse(b.Endpoint); b.Endpoint != "" &&
+		(err != nil || u.Host == "" || u.User != nil || u.Scheme != "http" && u.Scheme != "https") {
+		errs = append(errs, c.wrong(b.below+".endpoint", "wants a URL like https://minio.example"))
+	}
+	return errs
+}
+
+// decodeExport reads the keys of the bucket of an exported log. Which one it is, the
+// command says.
+func (c *config) decodeExport() []error {
+	b, errs := c.readBucket("export")
+	c.Export = b
+	return append(errs, c.checkBucket(b)...)
+}
+
+// decodeBucket reads the keys of an object store. Given to a driver that has no
+// bucket they are errors: the objects would silently go elsewhere.
+func (c *config) decodeBucket() []error {
+	b, errs := c.readBucket("backend")
+	text := func(key string) string { return c.values.String("backend." + key) }
+	wrong := func(key, problem string) { errs = append(errs, c.wrong("backend."+key, problem)) }
 	c.Bucket = b
 	if c.Backend != "s3" && c.Backend != "minio" {
 		for _, key := range []string{"endpoint", "bucket", "region", "accessKey", "secretKey", "pathStyle", "prefix", "tlsCA"} {
@@ -58,13 +87,7 @@ func (c *config) decodeBucket() []error {
 	if b.Name == "" {
 		wrong("bucket", "names no bucket")
 	}
-	if (b.AccessKey == "") != (b.SecretKey.Len() == 0) {
-		wrong("accessKey", "and backend.secretKey go together")
-	}
-	if u, err := url.Parse(b.Endpoint); b.Endpoint != "" &&
-		(err != nil || u.Host == "" || u.User != nil || u.Scheme != "http" && u.Scheme != "https") {
-		wrong("endpoint", "wants a URL like https://minio.example")
-	}
+	errs = append(errs, c.checkBucket(b)...)
 	if b.Endpoint == "" && c.Backend == "minio" {
 		wrong("endpoint", "wants a URL like https://minio.example")
 	}
@@ -79,7 +102,7 @@ func (b bucketConfig) rootCAs() ([]byte, error) {
 	}
 	pem, err := os.ReadFile(b.TLSCA)
 	if err != nil {
-		return nil, fmt.Errorf("backend.tlsCA: %w", err)
+		return nil, fmt.Errorf("%s.tlsCA: %w", b.below, err)
 	}
 	return pem, nil
 }

@@ -32,6 +32,7 @@ type config struct {
 	LedgerURL                               string // "": SQLite in the data folder
 	Backend                                 string
 	Bucket                                  bucketConfig // of the drivers s3 and minio
+	Export                                  bucketConfig // of an exported log: no bucket and no prefix in it
 	CacheBytes                              int64
 	Keys                                    string
 	Vault                                   vaultConfig // of the driver transit
@@ -202,6 +203,7 @@ func (c *config) decode() error {
 	}
 	c.Backend = oneOf("backend.driver", "fs", "s3", "minio", "mem")
 	errs = append(errs, c.decodeBucket()...)
+	errs = append(errs, c.decodeExport()...)
 	c.Keys = oneOf("keys.driver", "local", "transit")
 	errs = append(errs, c.decodeVault()...)
 	errs = append(errs, c.decodeEpochs()...)

@@ -3,6 +3,7 @@ package main
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"os"
@@ -43,14 +44,16 @@ func (h storeHorizons) Horizon(ctx context.Context, e ledger.Erasure) (time.Time
 
 type evidenceCmd struct {
 	Verify      evidenceVerifyCmd      `cmd:"" help:"Check certificates, or an exported log, without a server."`
-	Export      evidenceExportCmd      `cmd:"" help:"Copy the log to a folder, or bring a copy up to date (role operator)."`
+	Export      evidenceExportCmd      `cmd:"" help:"Copy the log to a folder or bucket, or bring a copy up to date (role operator)."`
+	Restore     evidenceRestoreCmd     `cmd:"" help:"After a rollback of the ledger: put back what the log lost, out of an exported log."`
 	Certificate evidenceCertificateCmd `cmd:"" help:"Get the certificate of an erasure."`
 	Key         evidenceKeyCmd         `cmd:"" help:"Print the public key that verify takes."`
 }
 
 type evidenceVerifyCmd struct {
+	exportFlags
 	Key         string   `required:"" help:"File with the log's public key, got when it was trusted: see evidence key." type:"path" placeholder:"FILE"`
-	Log         string   `help:"Folder of an exported log: check all of it, and that it holds the certificates' entries." type:"path" placeholder:"DIR"`
+	Log         string   `help:"Folder of an exported log, or s3://BUCKET/PREFIX: check all of it, and that it holds the certificates' entries." placeholder:"DIR|URL"`
 	Since       []string `help:"Checkpoint that was kept: check that the log of --log continues it." type:"path" placeholder:"FILE"`
 	Certificate []string `arg:"" optional:"" help:"Certificates, as JSON." type:"path"`
 }
@@ -79,19 +82,19 @@ type verifiedCertificate struct {
 // Run checks everything that was named, and says so of each.
 func (e evidenceVerifyCmd) Run(a *app) error {
 	if len(e.Certificate) == 0 && e.Log == "" || len(e.Since) > 0 && e.Log == "" {
-		return fmt.Errorf("name certificates, or a folder with --log: %w", blobd.ErrInvalid)
+		return fmt.Errorf("name certificates, or a log with --log: %w", blobd.ErrInvalid)
 	}
-	key, err := os.ReadFile(e.Key)
+	key, err := readKey(e.Key)
 	if err != nil {
 		return err
 	}
-	v, err := evidence.ParseVerifier(string(key))
+	v, err := evidence.ParseVerifier(key)
 	if err != nil {
 		return err
 	}
 	out := verified{OK: true, Certificates: []verifiedCertificate{}}
 	for _, file := range e.Certificate {
-		c := verifyCertificate(file, string(key))
+		c := verifyCertificate(file, key)
 		out.OK = out.OK && c.OK
 		out.Certificates = append(out.Certificates, c)
 	}
@@ -130,9 +133,9 @@ func verifyCertificate(file, key string) verifiedCertificate {
 	return out
 }
 
-// verifyLog checks the folder, and that it holds the certificates' entries at
+// verifyLog checks the export, and that it holds the certificates' entries at
 // their places.
-func (e evidenceVerifyCmd) verifyLog(a *app, v note.Verifier, certificates []verifiedCertificate) (int64, error) {
+func (e evidenceVerifyCmd) verifyLog(a *app, v note.Verifier, certificates []verifiedCertificate) (size int64, err error) {
 	want := make(map[int64][]byte)
 	for _, c := range certificates {
 		if c.OK {
@@ -159,9 +162,14 @@ func (e evidenceVerifyCmd) verifyLog(a *app, v note.Verifier, certificates []ver
 		}
 		o.Since = append(o.Since, c)
 	}
+	from, closer, err := e.open(a, e.Log)
+	if err != nil {
+		return 0, err
+	}
+	defer func() { err = errors.Join(err, closer.Close()) }()
 	bar := a.count("checked")
 	o.Progress = func(done, _ int64) { bar.set(done) }
-	c, err := evidence.VerifyFolder(os.DirFS(e.Log), v, o)
+	c, err := evidence.VerifyExport(a.ctx, from, v, o)
 	bar.end()
 	if err != nil {
 		return 0, err

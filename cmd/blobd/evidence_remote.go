@@ -4,47 +4,41 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
 	"os"
-	"path/filepath"
 	"strings"
 	"time"
 
 	"golang.org/x/mod/sumdb/note"
 
+	"github.com/blobd/blobd"
 	"github.com/blobd/blobd/api/wire"
 	"github.com/blobd/blobd/client"
 	"github.com/blobd/blobd/evidence"
 )
 
 type evidenceExportCmd struct {
-	Dir    string        `arg:"" help:"Folder, outside what holds the ledger's backups." type:"path"`
-	Key    string        `help:"File with the log's public key; else the server's own is taken and kept in the folder." type:"path" placeholder:"FILE"`
-	Follow bool          `help:"Go on, until told to end."`
+	exportFlags
+	To     string        `arg:"" help:"Folder, or s3://BUCKET/PREFIX, outside what holds the ledger's backups." placeholder:"DIR|URL"`
+	Key    string        `help:"File with the log's public key; else the server's own is taken and kept beside the log." type:"path" placeholder:"FILE"`
+	Follow bool          `help:"Go on, until told to end; who does not answer is asked again."`
 	Every  time.Duration `help:"With --follow: how long to wait between two looks." default:"10s" placeholder:"DURATION"`
 }
 
-// keyFile is where an export keeps the key that it first met.
-const keyFile = "key"
-
 // Run exports once, or until the end.
-func (e evidenceExportCmd) Run(a *app) error {
+func (e evidenceExportCmd) Run(a *app) (err error) {
 	r, err := a.remote()
 	if err != nil {
 		return err
 	}
-	v, err := e.verifier(a, r.EvidenceKey)
+	to, closer, err := e.open(a, e.To)
 	if err != nil {
 		return err
 	}
+	defer func() { err = errors.Join(err, closer.Close()) }()
+	if err := e.once(a, r, to); err != nil || !e.Follow {
+		return err // at first whatever is the matter is told: most often a setting
+	}
 	for {
-		c, err := evidence.Export(a.ctx, r, v, e.Dir)
-		if err != nil {
-			return err
-		}
-		if err := a.printExported(c); err != nil || !e.Follow {
-			return err
-		}
 		wait := time.NewTimer(e.Every)
 		select {
 		case <-a.ctx.Done():
@@ -52,25 +46,53 @@ func (e evidenceExportCmd) Run(a *app) error {
 			return nil
 		case <-wait.C:
 		}
+		switch err := e.once(a, r, to); {
+		case err == nil, a.ctx.Err() != nil:
+		case passes(err):
+			fmt.Fprintln(a.stderr, "blobd: export:", err)
+		default:
+			return err
+		}
 	}
 }
 
-// verifier takes the key that was named, the one that the folder knows, or, for
-// a new folder, the server's.
-func (e evidenceExportCmd) verifier(a *app, ask func(context.Context) (string, error)) (note.Verifier, error) {
-	kept := filepath.Join(e.Dir, keyFile)
-	file := e.Key
-	if file == "" {
-		file = kept
+// passes reports whether what is the matter may be over by the next look: nobody
+// answered. What does not fit, or is damaged, is for a person to look at.
+func passes(err error) bool {
+	return exitCode(err) == exitUnsure && !errors.Is(err, evidence.ErrOtherHistory) && !errors.Is(err, blobd.ErrCorrupt) &&
+		!errors.Is(err, client.ErrDamaged)
+}
+
+func (e evidenceExportCmd) once(a *app, r *client.Client, to evidence.Place) error {
+	v, err := e.verifier(a.ctx, to, r.EvidenceKey)
+	if err != nil {
+		return err
 	}
-	b, err := os.ReadFile(file)
+	c, err := evidence.Export(a.ctx, r, v, to)
+	if err != nil {
+		return err
+	}
+	return a.printExported(c)
+}
+
+// verifier takes the key that was named, the one that is kept beside the log, or, for
+// a new place, the server's.
+func (e evidenceExportCmd) verifier(ctx context.Context, to evidence.Place, ask func(context.Context) (string, error)) (note.Verifier, error) {
+	if e.Key != "" {
+		text, err := readKey(e.Key)
+		if err != nil {
+			return nil, err
+		}
+		return evidence.ParseVerifier(text)
+	}
+	kept, err := to.Read(ctx, keptKey)
 	if err == nil {
-		return evidence.ParseVerifier(string(b))
+		return evidence.ParseVerifier(string(kept))
 	}
-	if e.Key != "" || !errors.Is(err, fs.ErrNotExist) {
+	if !errors.Is(err, blobd.ErrNotFound) {
 		return nil, err
 	}
-	text, err := ask(a.ctx)
+	text, err := ask(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -78,10 +100,7 @@ func (e evidenceExportCmd) verifier(a *app, ask func(context.Context) (string, e
 	if err != nil {
 		return nil, err
 	}
-	if err := os.MkdirAll(e.Dir, 0o700); err != nil {
-		return nil, err
-	}
-	return v, os.WriteFile(kept, []byte(strings.TrimSpace(text)+"\n"), 0o600)
+	return v, to.Write(ctx, keptKey, []byte(strings.TrimSpace(text)+"\n"))
 }
 
 func (a *app) printExported(c evidence.Checkpoint) error {

@@ -73,6 +73,13 @@ func settings() []setting {
 		{Key: "tokenCache", Env: "BLOBD_TOKEN_CACHE", Kind: asDuration, Default: "5s", Means: "how long a revoked token may still be taken"},
 		{Key: "journal.dir", Env: "BLOBD_JOURNAL_DIR", Means: "second place of the journal, outside the data folder; once there is one it must be there, until told \"none\""},
 
+		{Key: "export.endpoint", Env: "BLOBD_EXPORT_ENDPOINT", Means: "URL of the object store of an exported log, http:// allowed; empty: AWS"},
+		{Key: "export.region", Env: "BLOBD_EXPORT_REGION", Means: "empty: us-east-1"},
+		{Key: "export.accessKey", Env: "BLOBD_EXPORT_ACCESS_KEY", Kind: asSecret, Means: "with export.secretKey; empty: the SDK's own chain of credentials"},
+		{Key: "export.secretKey", Env: "BLOBD_EXPORT_SECRET_KEY", Kind: asSecret},
+		{Key: "export.pathStyle", Env: "BLOBD_EXPORT_PATH_STYLE", Kind: asFlag, Means: "the bucket in the path; empty: true with an endpoint, else false"},
+		{Key: "export.tlsCA", Env: "BLOBD_EXPORT_TLS_CA", Means: "PEM file with its certificate authority; empty: the system's"},
+
 		{Key: "limits.blob", Env: "BLOBD_LIMITS_BLOB", Kind: asBytes, Default: "16777216", Means: "readable bytes of one blob"},
 		{Key: "limits.batch", Env: "BLOBD_LIMITS_BATCH", Kind: asBytes, Default: "16777216", Means: "readable bytes of one capture or resolve batch"},
 		{Key: "limits.body", Env: "BLOBD_LIMITS_BODY", Kind: asBytes, Default: "25165824", Means: "bytes of one JSON body"},

@@ -13,8 +13,8 @@ func (l *Ledger) ClaimSequencer(ctx context.Context, owner string, at, until tim
 }
 
 // Unsequenced implements ledger.Sequence.
-func (l *Ledger) Unsequenced(ctx context.Context, limit int) ([]ledger.StoredEntry, error) {
-	return get(l, "unsequenced", func() ([]ledger.StoredEntry, error) { return l.inner.Unsequenced(ctx, limit) })
+func (l *Ledger) Unsequenced(ctx context.Context, after int64, limit int) ([]ledger.StoredEntry, error) {
+	return get(l, "unsequenced", func() ([]ledger.StoredEntry, error) { return l.inner.Unsequenced(ctx, after, limit) })
 }
 
 // AppendToLog implements ledger.Sequence.

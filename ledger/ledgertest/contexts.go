@@ -197,7 +197,7 @@ func reads(e *env) map[string]func(context.Context) error {
 		"Head":        func(ctx context.Context) error { return drop(e.Head(ctx)) },
 		"HasRecord":   func(ctx context.Context) error { return drop(e.HasRecord(ctx, ledger.Record{Seq: 1})) },
 		"Entries":     func(ctx context.Context) error { return drop(e.Entries(ctx, 0, 1)) },
-		"Unsequenced": func(ctx context.Context) error { return drop(e.Unsequenced(ctx, 1)) },
+		"Unsequenced": func(ctx context.Context) error { return drop(e.Unsequenced(ctx, 0, 1)) },
 		"Logged": func(ctx context.Context) error {
 			return drop(e.Logged(ctx, ledger.LogQuery{Indexes: []int64{0}}))
 		},

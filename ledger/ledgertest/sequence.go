@@ -30,7 +30,7 @@ func (e *env) appendN(n int) {
 
 func (e *env) unsequenced(limit int) []ledger.StoredEntry {
 	e.Helper()
-	es, err := e.Unsequenced(e.ctx, limit)
+	es, err := e.Unsequenced(e.ctx, 0, limit)
 	e.must(err)
 	return es
 }
@@ -120,7 +120,10 @@ func sequencerSentences() []sentence {
 			}
 			e.equal("unsequenced", e.unsequenced(10), all)
 			e.equal("two", e.unsequenced(2), all[:2])
-			_, err := e.Unsequenced(e.ctx, 0)
+			later, err := e.Unsequenced(e.ctx, all[1].ID, 10)
+			e.must(err)
+			e.equal("after the second", later, all[2:])
+			_, err = e.Unsequenced(e.ctx, 0, 0)
 			e.refused(err, blobd.ErrInvalid)
 		}},
 		{"entries get dense indexes in the order given, once", func(e *env) {
@@ -179,6 +182,8 @@ func sequencerSentences() []sentence {
 			e.equal("state", e.logState(0), state)
 			e.equal("logged", len(e.logged(0, 1, 2)), 1)
 		}},
+		{"entries that the ledger lost are put back with their indexes", putsBack},
+		{"an append that puts back and does not fit changes nothing", putsBackNothing},
 		{"the log's key is set once", func(e *env) {
 			l := e.sequencer("a", 0, 10)
 			e.equal("none", e.logState(0).Key == nil, true)
@@ -201,6 +206,84 @@ func sequencerSentences() []sentence {
 	}
 }
 
+// lostEntry is an entry that is given whole.
+func lostEntry(n int) *ledger.Entry {
+	x := entry(ledger.EntryErasure)
+	x.Body, x.FreeText, x.Salt = fmt.Appendf(nil, `{"lost":%d}`, n), "", nil
+	return &x
+}
+
+func putsBack(e *env) {
+	e.appendN(2)
+	l, waiting := e.sequencer("a", 0, 10), e.unsequenced(10)
+	e.mark(1)
+	step := logStep(0, waiting[0].ID, 0, 0, waiting[1].ID)
+	step.Entries[1].Insert, step.Entries[2].Insert, step.Entries[2].Object = lostEntry(1), lostEntry(2), "x"
+	e.must(e.AppendToLog(e.ctx, l, step))
+	e.equal("left", e.unsequenced(10), waiting[2:])
+	got := e.logged(0, 1, 2, 3, 4)
+	e.equal("entries", len(got), 4)
+	e.equal("first", got[0].StoredEntry, waiting[0])
+	e.equal("last", got[3].StoredEntry, waiting[1])
+	for i := 1; i < 3; i++ {
+		e.equal("put back", got[i], ledger.LoggedEntry{
+			Index: int64(i), Object: step.Entries[i].Object, Hashes: nodeHashes(i),
+			StoredEntry: ledger.StoredEntry{ID: got[i].ID, Entry: *lostEntry(i)},
+		})
+	}
+	about, err := e.Logged(e.ctx, ledger.LogQuery{Object: "x"})
+	e.must(err)
+	e.equal("about x", len(about), 1)
+	all := e.entries()
+	e.equal("all entries", len(all), len(waiting)+2)
+	e.equal("they are later than what was there", ids(all[len(waiting):]), []int64{got[1].ID, got[2].ID})
+	if e.mark(2).Seq == 0 {
+		e.Fatal("what was put back is nothing to be marked")
+	}
+	e.must(e.AppendToLog(e.ctx, l, logStep(4, ids(waiting[2:])...)))
+	e.equal("left", len(e.unsequenced(10)), 0)
+	e.appendN(1)
+	e.equal("a later one waits", len(e.unsequenced(10)), 1)
+}
+
+func putsBackNothing(e *env) {
+	e.appendN(2)
+	l, waiting := e.sequencer("a", 0, 10), ids(e.unsequenced(10))
+	e.must(e.AppendToLog(e.ctx, l, logStep(0, waiting[0])))
+	before, state := e.entries(), e.logState(0)
+	for name, change := range map[string]func(*ledger.LogAppend){
+		"larger":  func(a *ledger.LogAppend) { a.Size = 2 },
+		"indexed": func(a *ledger.LogAppend) { a.Entries[1].ID = waiting[0] },
+		"unknown": func(a *ledger.LogAppend) { a.Entries[1].ID = waiting[len(waiting)-1] + 1000 },
+		"a key":   func(a *ledger.LogAppend) { a.Size, a.Key = 7, &ledger.LogKey{Verifier: "v"} },
+	} {
+		step := logStep(1, 0, waiting[1])
+		step.Entries[0].Insert = lostEntry(1)
+		change(&step)
+		if err := e.AppendToLog(e.ctx, l, step); !errors.Is(err, blobd.ErrConflict) {
+			e.Fatalf("%s: %v", name, err)
+		}
+	}
+	for name, change := range map[string]func(*ledger.NewLogEntry){
+		"an id":       func(n *ledger.NewLogEntry) { n.ID = waiting[1] },
+		"a free text": func(n *ledger.NewLogEntry) { n.Insert.FreeText = "why" },
+		"a salt":      func(n *ledger.NewLogEntry) { n.Insert.Salt = []byte{1} },
+	} {
+		step := logStep(1, 0)
+		step.Entries[0].Insert = lostEntry(1)
+		change(&step.Entries[0])
+		if err := e.AppendToLog(e.ctx, l, step); !errors.Is(err, blobd.ErrInvalid) {
+			e.Fatalf("%s: %v", name, err)
+		}
+	}
+	stale := logStep(1, 0)
+	stale.Entries[0].Insert = lostEntry(1)
+	e.sequencer("a", 1, 10)
+	e.refused(e.AppendToLog(e.ctx, l, stale), blobd.ErrConflict)
+	e.equal("entries", e.entries(), before)
+	e.equal("state", e.logState(0), state)
+}
+
 func raceOfSequencers(e *env) {
 	const workers, entries = 4, 40
 	var wg sync.WaitGroup
@@ -217,7 +300,7 @@ func raceOfSequencers(e *env) {
 				if err != nil {
 					continue
 				}
-				es, err := e.Unsequenced(e.ctx, 3)
+				es, err := e.Unsequenced(e.ctx, 0, 3)
 				if err != nil || len(es) == 0 {
 					continue
 				}

@@ -37,7 +37,7 @@ func (l *Ledger) ClaimSequencer(ctx context.Context, owner string, at, until tim
 }
 
 // Unsequenced implements ledger.Sequence.
-func (l *Ledger) Unsequenced(ctx context.Context, limit int) ([]ledger.StoredEntry, error) {
+func (l *Ledger) Unsequenced(ctx context.Context, after int64, limit int) ([]ledger.StoredEntry, error) {
 	if err := checkLimit("unsequenced", limit); err != nil {
 		return nil, err
 	}
@@ -50,7 +50,7 @@ func (l *Ledger) Unsequenced(ctx context.Context, limit int) ([]ledger.StoredEnt
 		if len(es) == limit {
 			break
 		}
-		if !l.sequence.indexed[e.ID] {
+		if e.ID > after && !l.sequence.indexed[e.ID] {
 			es = append(es, bare(e))
 		}
 	}
@@ -91,6 +91,9 @@ func (l *Ledger) appendToLog(lease ledger.SequencerLease, a ledger.LogAppend) er
 	}
 	given := make(map[int64]bool)
 	for _, e := range a.Entries {
+		if e.Insert != nil {
+			continue
+		}
 		if e.ID < 1 || e.ID > int64(len(l.entries)) || s.indexed[e.ID] || given[e.ID] {
 			return fmt.Errorf("entry %d cannot get an index: %w", e.ID, blobd.ErrConflict)
 		}
@@ -104,6 +107,11 @@ func (l *Ledger) appendToLog(lease ledger.SequencerLease, a ledger.LogAppend) er
 		s.key = cloneLogKey(a.Key)
 	}
 	for _, e := range a.Entries {
+		if e.Insert != nil {
+			l.append(*e.Insert)
+			e.ID = int64(len(l.entries))
+			s.indexed[e.ID] = true
+		}
 		s.logged = append(s.logged, ledger.LoggedEntry{
 			Index: int64(len(s.logged)), Object: e.Object, Hashes: slices.Clone(e.Hashes),
 			StoredEntry: ledger.StoredEntry{ID: e.ID},

@@ -287,7 +287,7 @@ func lateEvidence(t *testing.T, b *bench) {
 		t.Fatalf("%d entries while an earlier one is on its way, %d before", len(es), len(before))
 	}
 	// The sequencer gives indexes to what is committed, and the late one follows.
-	waiting, err := l.Unsequenced(t.Context(), 100)
+	waiting, err := l.Unsequenced(t.Context(), 0, 100)
 	must(t, err)
 	lease, err := l.ClaimSequencer(t.Context(), "sequencer", noon, noon.Add(time.Hour))
 	must(t, err)
@@ -297,7 +297,7 @@ func lateEvidence(t *testing.T, b *bench) {
 	}
 	must(t, l.AppendToLog(t.Context(), lease, step))
 	open.end(t)
-	late, err := l.Unsequenced(t.Context(), 100)
+	late, err := l.Unsequenced(t.Context(), 0, 100)
 	must(t, err)
 	es, err = l.Entries(t.Context(), 0, 100)
 	must(t, err)

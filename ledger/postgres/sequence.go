@@ -32,19 +32,19 @@ func (l *Ledger) ClaimSequencer(ctx context.Context, owner string, at, until tim
 	return lease, nil
 }
 
-// waiting finds the entries without an index.
-const waiting = ` FROM evidence e WHERE e.id > (SELECT low FROM evidence_log)
+// waiting finds the entries without an index, with ids above $1.
+const waiting = ` FROM evidence e WHERE e.id > greatest($1::bigint, (SELECT low FROM evidence_log))
 	AND NOT EXISTS (SELECT 1 FROM evidence_indexes i WHERE i.entry = e.id) ORDER BY e.id LIMIT `
 
 // Unsequenced implements ledger.Sequence. One that commits late is told late.
-func (l *Ledger) Unsequenced(ctx context.Context, limit int) ([]ledger.StoredEntry, error) {
+func (l *Ledger) Unsequenced(ctx context.Context, after int64, limit int) ([]ledger.StoredEntry, error) {
 	if err := checkLimit("unsequenced", limit); err != nil {
 		return nil, err
 	}
 	return list(ctx, l, "unsequenced", func(r pgx.CollectableRow) (e ledger.StoredEntry, err error) {
 		err = r.Scan(bareEntryTo(&e)...)
 		return e, err
-	}, "SELECT "+bareEntryColumns+waiting+"$1", limit)
+	}, "SELECT "+bareEntryColumns+waiting+"$2", after, limit)
 }
 
 // bareEntryColumns are an entry without its free text, from evidence e.
@@ -92,36 +92,49 @@ func appendToLog(ctx context.Context, x *tx, lease ledger.SequencerLease, a ledg
 	if mark != nil {
 		bound = min(value, *mark)
 	}
-	x.exec(`UPDATE evidence_log SET size = $1, low = greatest(low, least($2::bigint, (SELECT e.id - 1`+waiting+`1)))`, size, bound)
+	x.exec(`UPDATE evidence_log SET size = $2, low = greatest(low, least($3::bigint, (SELECT e.id - 1`+waiting+`1)))`, 0, size, bound)
 	return nil
 }
 
-// giveIndexes inserts where each entry is there and has no index.
+// giveIndexes inserts where each entry is there and has no index. Those that are given
+// whole are put there with it.
 func giveIndexes(ctx context.Context, x *tx, size int64, entries []ledger.NewLogEntry) error {
-	var ids []int64
+	var ns, ids []int64
 	var objects []*string
 	var nodes [][]byte
 	for i := range entries {
 		e := &entries[i]
-		ids, nodes = append(ids, e.ID), append(nodes, joined(e.Hashes))
+		n, object := size+int64(i), &e.Object
 		if e.Object == "" {
-			objects = append(objects, nil)
-		} else {
-			objects = append(objects, &e.Object)
+			object = nil
 		}
+		if e.Insert != nil {
+			x.insertLogged(n, object, e)
+			continue
+		}
+		ns, ids, objects, nodes = append(ns, n), append(ids, e.ID), append(objects, object), append(nodes, joined(e.Hashes))
 	}
 	var n int64
-	x.count(&n, `INSERT INTO evidence_indexes (n, entry, object, hashes)
-		SELECT $1 + q.i - 1, e.id, q.object, q.hashes
-		FROM unnest($2::bigint[], $3::text[], $4::bytea[]) WITH ORDINALITY q (id, object, hashes, i) JOIN evidence e ON e.id = q.id
-		ON CONFLICT DO NOTHING`, size, ids, objects, nodes)
+	x.count(&n, `INSERT INTO evidence_indexes (n, entry, object, hashes) SELECT q.n, e.id, q.object, q.hashes
+		FROM unnest($1::bigint[], $2::bigint[], $3::text[], $4::bytea[]) q (n, id, object, hashes) JOIN evidence e ON e.id = q.id
+		ON CONFLICT DO NOTHING`, ns, ids, objects, nodes)
+	if inserted := int64(len(entries) - len(ids)); inserted > 0 {
+		x.move(counts{entries: inserted})
+	}
 	if err := x.flush(ctx); err != nil {
 		return err
 	}
-	if n != int64(len(entries)) {
-		return fmt.Errorf("%d of %d entries can get an index: %w", n, len(entries), blobd.ErrConflict)
+	if n != int64(len(ids)) {
+		return fmt.Errorf("%d of %d entries can get an index: %w", n, len(ids), blobd.ErrConflict)
 	}
 	return nil
+}
+
+// insertLogged queues an entry with its index.
+func (t *tx) insertLogged(n int64, object *string, e *ledger.NewLogEntry) {
+	t.exec(`WITH e AS (INSERT INTO evidence (tenant, kind, at, body) VALUES ($1, $2, $3, $4) RETURNING id)
+		INSERT INTO evidence_indexes (n, entry, object, hashes) SELECT $5, id, $6, $7 FROM e`,
+		e.Insert.Tenant, string(e.Insert.Kind), e.Insert.At.UnixMicro(), notNull(e.Insert.Body), n, object, joined(e.Hashes))
 }
 
 const logKeyOf = "SELECT key_version, key_wrapped, verifier FROM evidence_log WHERE key_version IS NOT NULL"

@@ -32,14 +32,14 @@ const noIndex = "NOT EXISTS (SELECT 1 FROM evidence_indexes i WHERE i.entry = e.
 
 // Unsequenced implements ledger.Sequence. There is one writer, so an entry that
 // is committed later has a larger id: all up to last have an index.
-func (l *Ledger) Unsequenced(ctx context.Context, limit int) (es []ledger.StoredEntry, err error) {
+func (l *Ledger) Unsequenced(ctx context.Context, after int64, limit int) (es []ledger.StoredEntry, err error) {
 	if err := checkLimit(limit); err != nil {
 		return nil, classify("unsequenced", err)
 	}
 	err = l.read(ctx, "unsequenced", func(c *conn) error {
 		return c.query(ctx, `SELECT id, tenant, kind, at, body FROM evidence e
-			WHERE id > (SELECT last FROM evidence_log) AND `+noIndex+` ORDER BY id LIMIT ?`,
-			func(r *row) { es = append(es, r.bareEntry(0)) }, int64(limit))
+			WHERE id > max(?, (SELECT last FROM evidence_log)) AND `+noIndex+` ORDER BY id LIMIT ?`,
+			func(r *row) { es = append(es, r.bareEntry(0)) }, after, int64(limit))
 	})
 	return es, err
 }
@@ -91,8 +91,17 @@ func appendToLog(ctx context.Context, w *conn, lease ledger.SequencerLease, a le
 	return err
 }
 
-// giveIndex inserts where the entry is there and has no index.
+// giveIndex inserts where the entry is there and has no index. One that is given
+// whole is put there first.
 func giveIndex(ctx context.Context, w *conn, index int64, e ledger.NewLogEntry) error {
+	if e.Insert != nil {
+		if err := appendEntries(ctx, w, *e.Insert); err != nil {
+			return err
+		}
+		_, err := w.exec(ctx, "INSERT INTO evidence_indexes (n, entry, object, hashes) VALUES (?, last_insert_rowid(), ?, ?)",
+			index, orNone(e.Object), joinHashes(e.Hashes))
+		return err
+	}
 	n, err := w.exec(ctx, `INSERT INTO evidence_indexes (n, entry, object, hashes) SELECT ?, id, ?, ? FROM evidence e
 		WHERE id = ? AND `+noIndex,
 		index, orNone(e.Object), joinHashes(e.Hashes), e.ID)
