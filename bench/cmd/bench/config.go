@@ -13,14 +13,14 @@ import (
 
 // config is what the command line says.
 type config struct {
-	blobd, root, minio, versitygw, dir, profile string
-	servers, ops                                []string
-	clients, erase                              []int
-	eraseRuns, rounds                           int
-	duration, warmup, eraseWait, roundTrip      time.Duration
-	driver                                      load.Driver
-	driverName                                  string
-	json                                        bool
+	blobd, root, minio, versitygw, dir, s3Dir, profile string
+	servers, ops                                       []string
+	clients, erase                                     []int
+	eraseRuns, rounds                                  int
+	duration, warmup, eraseWait, roundTrip             time.Duration
+	driver                                             load.Driver
+	driverName                                         string
+	json                                               bool
 }
 
 // The operations, by their names on the command line and in the table.
@@ -50,6 +50,7 @@ func parse(args []string) (cfg config, err error) {
 	f.StringVar(&cfg.minio, "minio", "", "MinIO `binary`; else the one that make tools installs, or PATH's; without one MinIO is left out")
 	f.StringVar(&cfg.versitygw, "versitygw", "", "versitygw `binary`, found like MinIO's")
 	f.StringVar(&cfg.dir, "dir", "", "`folder` on a disk for all data (default: the system's temporary folder)")
+	f.StringVar(&cfg.s3Dir, "s3-dir", "", "`folder` for the S3 servers' data, on a disk of its own or in memory, as a distant server's disks are its own (default: beside all other data)")
 	f.StringVar(&cfg.profile, "profile", "", "`folder` that receives CPU, allocation, block and mutex profiles of blobd, from rounds of their own")
 	f.DurationVar(&cfg.duration, "duration", 6*time.Second, "measured time of one cell")
 	f.DurationVar(&cfg.warmup, "warmup", time.Second, "time before it, not measured")

@@ -60,7 +60,14 @@ func run(ctx context.Context, cfg config, out, progress io.Writer) (err error) {
 	if err := target.CheckDisk(dir); err != nil {
 		return err
 	}
-	servers, err := startAll(ctx, cfg, dir, progress)
+	s3Dir := dir
+	if cfg.s3Dir != "" {
+		if s3Dir, err = os.MkdirTemp(cfg.s3Dir, "blobd-bench-"); err != nil {
+			return err
+		}
+		defer func() { err = errors.Join(err, os.RemoveAll(s3Dir)) }()
+	}
+	servers, err := startAll(ctx, cfg, dir, s3Dir, progress)
 	defer func() { err = errors.Join(err, servers.stop()) }()
 	if err != nil {
 		return err

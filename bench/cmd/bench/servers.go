@@ -31,7 +31,7 @@ type instance struct {
 
 // startAll starts what cfg asks for. On an error the caller still stops what
 // was started.
-func startAll(ctx context.Context, cfg config, dir string, progress io.Writer) (*servers, error) {
+func startAll(ctx context.Context, cfg config, dir, s3Dir string, progress io.Writer) (*servers, error) {
 	s := &servers{}
 	if cfg.has(serverFloor) {
 		self, err := os.Executable()
@@ -43,7 +43,7 @@ func startAll(ctx context.Context, cfg config, dir string, progress io.Writer) (
 		}
 		s.running = append(s.running, s.floor.Process)
 	}
-	if err := s.startPeers(ctx, cfg, dir, progress); err != nil {
+	if err := s.startPeers(ctx, cfg, s3Dir, progress); err != nil {
 		return s, err
 	}
 	return s, s.startBlobds(ctx, cfg, dir, progress)
