@@ -23,6 +23,7 @@ func TestAPublicCheckerPassesOverTheLog(t *testing.T) {
 	s := start(t, l.dir)
 	_, token := s.newToken("operator")
 	l.keep(s, "key", "/v1/evidence/key")
+	l.keep(s, "checkpoint-0", "/v1/evidence/checkpoint") // there is one from now on
 	for _, entries := range []int{20, 600} {
 		l.grow(s, entries)
 		l.export(s)
