@@ -98,6 +98,7 @@ func goesOnAfterARollback(t *testing.T, b backup) {
 	s.wantText("since", since.Ref, []byte("came after"))
 	l.keep(s, "second.json", "/v1/erasures/"+id+"/certificate")
 	l.export(s) // the old copy goes on
+	l.check(s, s.token)
 	if got := l.stopped(s); got != "0" {
 		t.Errorf("stopped is %s", got)
 	}
