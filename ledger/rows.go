@@ -124,7 +124,7 @@ func (v *View) Doubtful(b *Blob) bool {
 // Commit checks, in this order, and inserts nothing on an error:
 // an erased execution is ErrErased; a fenced tenant ErrTenantErased; an execution
 // that is closed, or a class, ref or subject of the capture (a class as of At), ErrClosed
-// or ErrRestricted; a suppressed subject (as of At) ErrSuppressed; an unknown tenant is ErrNotFound; a new execution whose key is wrapped by a
+// or ErrRestricted; a suppressed subject (as of AsOf) ErrSuppressed; an unknown tenant is ErrNotFound; a new execution whose key is wrapped by a
 // version older than the tenant's minimum is ErrConflict; an execution that has
 // another key than Key is *KeyConflict; a blob whose repeat tag has an erased row
 // is ErrBlobErased (*RefsError with the refs of those rows); a repeat tag whose live
@@ -139,14 +139,24 @@ type Capture struct {
 	ExecutionID string
 	Key         WrappedKey // of the execution; inserted with it if it is new
 	At          time.Time
-	Blobs       []NewBlob // 0 to 256
-	Parts       []Part    // attempt records, 1 to 256
-	Subjects    [][32]byte
-	Provider    string
-	Model       string
-	StepID      string
-	Attempt     int64
-	Entry       Entry // of kind EntryPut; entries of one commit batch are joined
+	// AsOf is when a suppression must not have ended to refuse the capture; zero: At.
+	AsOf     time.Time
+	Blobs    []NewBlob // 0 to 256
+	Parts    []Part    // attempt records, 1 to 256
+	Subjects [][32]byte
+	Provider string
+	Model    string
+	StepID   string
+	Attempt  int64
+	Entry    Entry // of kind EntryPut; entries of one commit batch are joined
+}
+
+// SuppressedAsOf is AsOf, or At.
+func (c *Capture) SuppressedAsOf() time.Time {
+	if c.AsOf.IsZero() {
+		return c.At
+	}
+	return c.AsOf
 }
 
 // NewBlob is a blob to insert. A retained repeat (a ref that the put found

@@ -40,7 +40,9 @@ type Deliveries interface {
 	FeedState(ctx context.Context) (FeedState, error)
 	// Feed moves the place in the log on and inserts one delivery of each event for
 	// each webhook of its tenant that wants it and is not disabled, due at f.At; an
-	// event that a webhook has a delivery of already is passed over. Its time does not
+	// event that a webhook has a delivery of already is passed over. That of a disabled
+	// callback is dead at f.At, for DeliveryDisabled, and can be replayed: what else
+	// would tell the end of its erasure. Its time does not
 	// grow with the callbacks of other erasures. Of a fenced
 	// tenant, whose secrets nobody can open, the webhooks are removed with all their
 	// deliveries. Another place than f.From is ErrConflict, and one backwards
@@ -166,10 +168,9 @@ func (f *Fence) CheckCallback() error {
 	return h.Check()
 }
 
-// Wants reports whether an event of the webhook's tenant is for it.
+// Wants reports whether an event of the webhook's tenant is for it, disabled or not.
 func (w *Webhook) Wants(e *Event) bool {
-	return w.DisabledAt.IsZero() && (w.Erasure == "" || w.Erasure == e.Subject) &&
-		(len(w.Types) == 0 || slices.Contains(w.Types, e.Type))
+	return (w.Erasure == "" || w.Erasure == e.Subject) && (len(w.Types) == 0 || slices.Contains(w.Types, e.Type))
 }
 
 // Callback is a webhook of one erasure with the entry of its making.
@@ -231,7 +232,8 @@ const (
 	DeliveryDead      DeliveryState = "dead" // until it is replayed
 )
 
-// DeliveryDisabled is Delivery.LastError of one that its webhook's end made dead.
+// DeliveryDisabled is Delivery.LastError of one that is dead because its webhook is
+// disabled, and was not tried.
 const DeliveryDisabled = "disabled"
 
 // Delivery is one event for one webhook.

@@ -128,6 +128,24 @@ func (s *Store) tellClock(c ClockState) {
 // nobody.
 func (s *Store) ClockSuspect() bool { return s.suspect.Load() }
 
+// beginsAt is when a maximum or a grace begins that begins now; now is the ledger's time.
+// While the clock is suspect nobody knows whether that is right or the time that was
+// trusted: it is the later of both, so that nothing ends early whichever it was. What
+// began while the clock was ahead ends as much later.
+func (s *Store) beginsAt(now time.Time) time.Time {
+	steady := s.Now().UTC()
+	if !s.ClockWatch.Judge(now).IsZero() && now.After(steady) {
+		return now.UTC()
+	}
+	return steady
+}
+
+// begins is beginsAt the ledger's time.
+func (s *Store) begins(ctx context.Context) (time.Time, error) {
+	note, err := s.Ledger.ClockNote(ctx)
+	return s.beginsAt(note.Now), err
+}
+
 // lookupRepeats is the ledger's, with its clock judged.
 func (s *Store) lookupRepeats(ctx context.Context, tag blobd.ExecutionTag, repeats [][32]byte) (ledger.View, error) {
 	view, err := s.Ledger.LookupRepeats(ctx, tag, repeats)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/blobd/blobd"
 	"github.com/blobd/blobd/keys"
@@ -62,7 +63,7 @@ func (s *Store) round(ctx context.Context, d *draft) error {
 		_ = s.discard(ctx, d)
 		return fmt.Errorf("store the objects: %w", err)
 	}
-	c, fresh, err := s.capture(d, x)
+	c, fresh, err := s.capture(d, x, s.beginsAt(view.Now))
 	if err != nil {
 		return err
 	}
@@ -213,11 +214,10 @@ func stronger(a, b ledger.CloseReason) ledger.CloseReason {
 	return a
 }
 
-// capture is the transaction's input, and the texts that it would insert.
-func (s *Store) capture(d *draft, x execution) (ledger.Capture, []*text, error) {
-	at := s.Now().UTC()
+// capture is the transaction's input at a time, and the texts that it would insert.
+func (s *Store) capture(d *draft, x execution, at time.Time) (ledger.Capture, []*text, error) {
 	c := ledger.Capture{
-		Tenant: d.tenant.ID, Tag: d.tag, ExecutionID: d.attempt.ExecutionID, Key: x.wrapped, At: at,
+		Tenant: d.tenant.ID, Tag: d.tag, ExecutionID: d.attempt.ExecutionID, Key: x.wrapped, At: at, AsOf: s.Now().UTC(),
 		Subjects: d.subjects, Provider: d.attempt.Provider, Model: d.attempt.Model,
 		StepID: d.attempt.StepID, Attempt: d.attempt.Number,
 	}

@@ -49,7 +49,11 @@ func (s *Store) approve(ctx context.Context, tenant, id, actor string, planDiges
 		return ledger.Erasure{}, s.replan(ctx, t, e, v, now)
 	}
 	if grace := e.GraceUntil.Sub(e.FencedAt); !e.GraceUntil.IsZero() {
-		d.GraceUntil = now.Add(grace) // it begins when the scope is closed
+		begins, err := s.begins(ctx) // when the scope is closed
+		if err != nil {
+			return ledger.Erasure{}, err
+		}
+		d.GraceUntil = micro(begins).Add(grace)
 	}
 	if v.allKept() {
 		d.DeferUntil = now

@@ -40,7 +40,7 @@ func (s *Store) erase(ctx context.Context, r EraseRequest) (ledger.Erasure, erro
 	if err != nil {
 		return ledger.Erasure{}, err
 	}
-	f, err := s.newFence(t, scope, r)
+	f, err := s.newFence(within, t, scope, r)
 	if err != nil {
 		return ledger.Erasure{}, err
 	}
@@ -63,7 +63,7 @@ func (s *Store) erase(ctx context.Context, r EraseRequest) (ledger.Erasure, erro
 }
 
 // newFence is a fence without a plan and entries.
-func (s *Store) newFence(t ledger.Tenant, scope ledger.Scope, r EraseRequest) (ledger.Fence, error) {
+func (s *Store) newFence(ctx context.Context, t ledger.Tenant, scope ledger.Scope, r EraseRequest) (ledger.Fence, error) {
 	id, err := uuid.NewRandomFromReader(s.Random)
 	if err != nil {
 		return ledger.Fence{}, err
@@ -87,10 +87,15 @@ func (s *Store) newFence(t ledger.Tenant, scope ledger.Scope, r EraseRequest) (l
 		return f, nil
 	}
 	f.Approvals = t.Approvals
-	if r.Grace > 0 {
-		f.GraceUntil = now.Add(r.Grace)
+	if r.Grace <= 0 {
+		return f, nil
 	}
-	return f, nil
+	begins := now
+	if f.Approvals == 0 { // else it begins with the last one
+		begins, err = s.begins(ctx)
+	}
+	f.GraceUntil = micro(begins).Add(r.Grace)
+	return f, err
 }
 
 // surveyTime bounds the survey of a scope that is closed at once: what it does not

@@ -35,7 +35,10 @@ func (s *Store) simulate(ctx context.Context, p ledger.Policy) (PolicyEffect, er
 		return PolicyEffect{}, err
 	}
 	if p.At.IsZero() {
-		p.At = s.Now().UTC()
+		var err error
+		if p.At, err = s.begins(ctx); err != nil {
+			return PolicyEffect{}, err
+		}
 	}
 	p = p.Stored()
 	c, err := s.Class(ctx, p.Tenant, p.Class)
@@ -125,7 +128,11 @@ func (s *Store) EndExecution(ctx context.Context, tenant, executionID, actor str
 	if err != nil {
 		return ledger.Execution{}, fmt.Errorf("end an execution: %w", err)
 	}
-	now, tag := s.Now().UTC(), executionTag(t, executionID)
+	now, err := s.begins(ctx)
+	if err != nil {
+		return ledger.Execution{}, fmt.Errorf("end an execution: %w", err)
+	}
+	tag := executionTag(t, executionID)
 	entry, err := s.scribe(t).End(now, tag, actor)
 	if err != nil {
 		return ledger.Execution{}, fmt.Errorf("end an execution: %w", err)

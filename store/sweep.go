@@ -53,7 +53,8 @@ func (s *Store) StartSweep(ctx context.Context, n NewSweep) (ledger.Sweep, error
 	return w, nil
 }
 
-// PlanSweep counts what a sweep of a tenant would do now, and changes nothing.
+// PlanSweep counts what a sweep of a tenant would do now, and changes nothing. Like a
+// sweep it goes by the ledger's clock as it is.
 func (s *Store) PlanSweep(ctx context.Context, tenant string) (ledger.Tally, error) {
 	if err := s.serving(); err != nil {
 		return ledger.Tally{}, fmt.Errorf("plan a sweep: %w", err)
@@ -62,7 +63,11 @@ func (s *Store) PlanSweep(ctx context.Context, tenant string) (ledger.Tally, err
 	if err != nil {
 		return ledger.Tally{}, fmt.Errorf("plan a sweep: %w", err)
 	}
-	t, err := s.tally(ctx, tenant, classes, s.Now().UTC())
+	note, err := s.Ledger.ClockNote(ctx)
+	if err != nil {
+		return ledger.Tally{}, fmt.Errorf("plan a sweep: %w", err)
+	}
+	t, err := s.tally(ctx, tenant, classes, note.Now)
 	if err != nil {
 		return t, fmt.Errorf("plan a sweep: %w", err)
 	}

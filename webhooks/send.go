@@ -5,26 +5,18 @@ import (
 	"context"
 	"crypto/tls"
 	"errors"
-	"fmt"
 	"io"
 	"net"
 	"net/http"
-	"net/netip"
-	"net/url"
 	"strconv"
 	"time"
 
 	"code.dny.dev/ssrf"
 	standardwebhooks "github.com/standard-webhooks/standard-webhooks/libraries/go"
-
-	"github.com/blobd/blobd"
 )
 
 // SendTimeout bounds one try, from the name's resolution to the answer's end.
 const SendTimeout = 15 * time.Second
-
-// MaxURL bounds a webhook's URL, in bytes.
-const MaxURL = 2048
 
 // answerBytes is how much of an answer is read before the connection is closed.
 const answerBytes = 64 << 10
@@ -63,30 +55,6 @@ func newSender(o Options) sender {
 		},
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}}
-}
-
-// CheckURL refuses, as ErrInvalid, what no webhook is sent to: anything but an
-// absolute https URL (http too where private addresses are allowed) with a host
-// and without credentials or a fragment; and an address in it that is not public.
-// The error never repeats the URL: it may hold a secret.
-func CheckURL(raw string, allowPrivate bool) error {
-	u, err := url.Parse(raw)
-	switch {
-	case len(raw) > MaxURL:
-		return fmt.Errorf("url: more than %d bytes: %w", MaxURL, blobd.ErrInvalid)
-	case err != nil || u.Hostname() == "" || u.Opaque != "" || u.User != nil || u.Fragment != "":
-		return fmt.Errorf("url: want an absolute URL with a host and without credentials or a fragment: %w", blobd.ErrInvalid)
-	case u.Scheme != "https" && (u.Scheme != "http" || !allowPrivate):
-		return fmt.Errorf("url: want https: %w", blobd.ErrInvalid)
-	}
-	address, err := netip.ParseAddr(u.Hostname())
-	if err != nil || allowPrivate {
-		return nil // a name, looked at when it is dialled
-	}
-	if err := ssrf.New().SafeAddr(address); err != nil {
-		return fmt.Errorf("url: the address is not public: %w", blobd.ErrInvalid)
-	}
-	return nil
 }
 
 // message is one try.

@@ -299,6 +299,35 @@ func (x *index) settle(segment segmentID, end int64, erasures uint64, ranges []d
 	}
 }
 
+// forgetDead takes out of the table what an erasure blanked and did not come to forget:
+// all records of a scanned segment but those that are there. Else, once the segment's
+// last record is erased and its file removed, they would pass for lost. Where a range
+// is damaged nobody knows what was there, and all stay. It reads the whole table.
+func (x *index) forgetDead(segment segmentID, there map[int64]bool) error {
+	x.mu.RLock()
+	damaged := len(x.damage[segment]) > 0
+	x.mu.RUnlock()
+	var dead []named
+	for after := ""; !damaged; {
+		page, err := x.table.page("", after, erasePage)
+		if err != nil {
+			return err
+		}
+		for _, n := range page {
+			if n.segment == segment && !there[n.offset] {
+				dead = append(dead, n)
+			}
+		}
+		if len(page) == 0 {
+			break
+		}
+		after = page[len(page)-1].name
+	}
+	x.moving.Lock()
+	defer x.moving.Unlock()
+	return x.table.remove(dead, nil, nil)
+}
+
 func (x *index) forgetSegment(segment segmentID) {
 	x.mu.Lock()
 	defer x.mu.Unlock()

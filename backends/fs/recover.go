@@ -100,7 +100,7 @@ func (s *Store) recoverSegment(id segmentID, known extent) error {
 		}
 		return nil
 	}
-	r := recovery{store: s, file: f, id: id, end: segmentStart, buffer: make([]byte, 256<<10)}
+	r := recovery{store: s, file: f, id: id, end: segmentStart, there: make(map[int64]bool), buffer: make([]byte, 256<<10)}
 	if same {
 		r.end = known.end
 	}
@@ -109,6 +109,11 @@ func (s *Store) recoverSegment(id segmentID, known extent) error {
 	}
 	if err := r.run(h); err != nil {
 		return err
+	}
+	if known.end > 0 && !same {
+		if err := s.index.forgetDead(id, r.there); err != nil {
+			return err
+		}
 	}
 	if r.records == 0 && r.end == segmentStart && len(r.damage) == 0 {
 		s.index.forgetSegment(id)
@@ -135,6 +140,7 @@ type recovery struct {
 	closed  bool
 	last    uint32 // the last batch
 	records int
+	there   map[int64]bool // the offsets of records that the index is to know
 	buffer  []byte
 	gap     item // the gap before the next record
 	damage  []damage
@@ -236,15 +242,20 @@ func (r *recovery) record(h header, b body) error {
 	case !h.live:
 		return nil
 	case b.whole:
-		r.store.index.add(r.id, h.offset, named{b.name, location{r.id, h.offset, h.dataLen}})
+		r.add(h, b)
 		return nil
 	case r.torn(h):
 		return r.wipe(h.offset, h.offset+h.size())
 	case b.named:
-		r.store.index.add(r.id, h.offset, named{b.name, location{r.id, h.offset, h.dataLen}})
+		r.add(h, b)
 		return nil
 	}
 	return r.damaged(damage{h.offset, h.offset + h.size()})
+}
+
+func (r *recovery) add(h header, b body) {
+	r.there[h.offset] = true
+	r.store.index.add(r.id, h.offset, named{b.name, location{r.id, h.offset, h.dataLen}})
 }
 
 // blank finishes an erasure.

@@ -447,3 +447,33 @@ func TestErasedSpaceIsGivenBack(t *testing.T) {
 	}
 	has(t, s, keep, keepData)
 }
+
+// A process that was killed after it had blanked a record, and before its index forgot
+// it: once the segment's last record is erased and its file removed, the name is absent
+// and nothing is lost.
+func TestAnErasureThatTheIndexDoesNotKnowLeavesNoLoss(t *testing.T) {
+	folder := memoryDir(t)
+	first, data := blob(1, "first")
+	second, more := blob(2, "second")
+	s := open(t, folder, blobfs.Options{})
+	put(t, s, first, data)
+	put(t, s, second, more)
+	closeStore(t, s)
+	index, mark := read(t, filepath.Join(folder, "index.db")), read(t, filepath.Join(folder, "index.clean"))
+	s = open(t, folder, blobfs.Options{})
+	erase(t, s, backends.Scope{Names: []string{first}})
+	closeStore(t, s)
+	write(t, filepath.Join(folder, "index.db"), index)
+	write(t, filepath.Join(folder, "index.clean"), mark)
+	s = open(t, folder, blobfs.Options{})
+	lacks(t, s, first)
+	has(t, s, second, more)
+	erase(t, s, backends.Scope{Names: []string{second}})
+	lacks(t, s, first)
+	lacks(t, s, second)
+	closeStore(t, s)
+	s = open(t, folder, blobfs.Options{})
+	lacks(t, s, first)
+	clean(t, s, backends.Scope{Names: []string{first, second}})
+	closeStore(t, s)
+}

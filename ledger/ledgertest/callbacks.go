@@ -201,6 +201,25 @@ func callbackEndSentences() []sentence {
 			e.trim(51)
 			e.equal("they are gone", len(e.callbacks(1)), 0)
 		}},
+		{"what comes to a disabled callback is dead, and told once it is replayed", func(e *env) {
+			e.fence(callbackOf(fenceOf(1, 1), 1))
+			e.feed(ofErasure(1, ledger.EventErasureRequested, 1))
+			e.moveDelivery(e.claimDelivery(), ledger.DeliveryMove{To: ledger.DeliveryDead, At: at(21), LastError: "gone", Disable: "gone"})
+			e.feed(ofErasure(2, ledger.EventErasureErased, 1))
+			d := e.deliveries(1)[0]
+			e.equal("the end", []any{d.Type, d.State, d.LastError, d.Attempts, d.DueAt, d.EndedAt == d.CreatedAt},
+				[]any{ledger.EventErasureErased, ledger.DeliveryDead, ledger.DeliveryDisabled, int64(0), time.Time{}, true})
+			e.nothingDue(at(9000))
+			n, err := e.Redeliver(e.ctx, ledger.Redelivery{Tenant: tenant, WebhookID: webhookID(1), At: at(30)}, entry(ledger.EntryWebhook))
+			e.must(err)
+			e.equal("replayed", n, int64(2))
+			for range 2 {
+				j, err := e.ClaimDelivery(e.ctx, "worker", at(31), at(91))
+				e.must(err)
+				e.endDelivery(j, ledger.DeliveryDelivered, 32)
+			}
+			e.equal("callbacks", len(e.callbacks(1)), 0)
+		}},
 		{"a callback that was told nothing stays while its erasure lasts, and some time after", func(e *env) {
 			e.scene()
 			e.ended(1, 40)

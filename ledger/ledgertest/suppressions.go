@@ -45,7 +45,11 @@ func suppressionSentences() []sentence {
 			o.ExpiresAt = at(50)
 			e.place(o)
 			e.refusedCommit(sceneCapture(1, 1, "free", 1, at(50).Add(-time.Microsecond)), blobd.ErrSuppressed)
-			e.commit(sceneCapture(1, 1, "free", 1, at(50)))
+			early, late := sceneCapture(1, 1, "free", 1, at(60)), sceneCapture(1, 1, "free", 1, at(40))
+			early.AsOf, late.AsOf = at(49), at(50)
+			e.refusedCommit(early, blobd.ErrSuppressed)
+			e.commit(late)
+			e.commit(sceneCapture(1, 2, "free", 1, at(50)))
 			e.equal("it is not lifted by that", e.order(orderID(1)).LiftedAt, time.Time{})
 		}},
 		{"an order of another kind comes before a suppression, and a suppression before the key", func(e *env) {

@@ -74,7 +74,7 @@ func (l *Ledger) closesCapture(c *ledger.Capture) ledger.CloseReason {
 // suppresses reports whether a suppression refuses a capture.
 func (l *Ledger) suppresses(c *ledger.Capture) bool {
 	return slices.ContainsFunc(l.open[c.Tenant], func(o *order) bool {
-		expired := !o.ExpiresAt.IsZero() && !kept(c.At).Before(o.ExpiresAt)
+		expired := !o.ExpiresAt.IsZero() && !kept(c.SuppressedAsOf()).Before(o.ExpiresAt)
 		return o.Kind == ledger.OrderSuppression && !expired && slices.ContainsFunc(o.Scope.Subjects, func(s [32]byte) bool {
 			return slices.Contains(c.Subjects, s)
 		})

@@ -67,14 +67,19 @@ func (l *Ledger) feed(w *webhook, e ledger.Event, at time.Time) {
 	has := slices.ContainsFunc(l.hooks.deliveries, func(d *ledger.Delivery) bool {
 		return d.WebhookID == w.ID && d.EventID == e.ID
 	})
-	if has || !w.Wants(&e) {
+	disabled := !w.DisabledAt.IsZero()
+	if has || !w.Wants(&e) || disabled && w.Erasure == "" {
 		return
 	}
 	l.hooks.last++
-	l.hooks.deliveries = append(l.hooks.deliveries, &ledger.Delivery{
+	d := &ledger.Delivery{
 		N: l.hooks.last, WebhookID: w.ID, EventID: e.ID, Type: e.Type, Subject: e.Subject, Body: slices.Clone(e.Body),
 		State: ledger.DeliveryPending, CreatedAt: at, DueAt: at,
-	})
+	}
+	if disabled {
+		d.State, d.LastError, d.DueAt, d.EndedAt = ledger.DeliveryDead, ledger.DeliveryDisabled, time.Time{}, at
+	}
+	l.hooks.deliveries = append(l.hooks.deliveries, d)
 }
 
 // dueFirst returns the delivery of a webhook that is due first, nil if there is

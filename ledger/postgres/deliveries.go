@@ -63,11 +63,15 @@ func (l *Ledger) Feed(ctx context.Context, f ledger.Feed) error {
 		for i := range f.Events {
 			e := &f.Events[i]
 			// Of a row that came since the rows were locked the key is shared.
-			x.exec(`INSERT INTO webhook_deliveries (webhook, event, type, subject, body, created_at, due_at)
-				SELECT h.id, $2::text, $3::text, $4::text, $5::bytea, $6::bigint, $6::bigint FROM webhooks h
-				WHERE h.tenant = $1 AND h.erasure IN ('', $4) AND h.disabled_at IS NULL AND (cardinality(h.types) = 0 OR $3::text = ANY(h.types))
+			x.exec(`INSERT INTO webhook_deliveries (webhook, event, type, subject, body, created_at, state, last_error, due_at, ended_at)
+				SELECT h.id, $2::text, $3::text, $4::text, $5::bytea, $6::bigint,
+					CASE WHEN h.disabled_at IS NULL THEN 'pending' ELSE 'dead' END, CASE WHEN h.disabled_at IS NULL THEN '' ELSE $7::text END,
+					CASE WHEN h.disabled_at IS NULL THEN $6::bigint END, CASE WHEN h.disabled_at IS NOT NULL THEN $6::bigint END
+				FROM webhooks h
+				WHERE h.tenant = $1 AND h.erasure IN ('', $4) AND (h.disabled_at IS NULL OR h.erasure <> '')
+					AND (cardinality(h.types) = 0 OR $3::text = ANY(h.types))
 				ORDER BY h.id ON CONFLICT DO NOTHING`,
-				e.Tenant, e.ID, e.Type, e.Subject, notNull(e.Body), f.At.UnixMicro())
+				e.Tenant, e.ID, e.Type, e.Subject, notNull(e.Body), f.At.UnixMicro(), ledger.DeliveryDisabled)
 		}
 		x.exec("UPDATE webhooks h SET due_at = "+firstDue+" WHERE h.tenant = ANY($1::text[]) AND h.erasure = ANY($2::text[])", tenants, erasures)
 		return nil

@@ -43,7 +43,7 @@ func (b *batch) covered(c *ledger.Capture) (closes ledger.OrderKind, suppressed 
 		case o.tenant != c.Tenant || !o.covers(c):
 		case o.kind != ledger.OrderSuppression:
 			closes = max(closes, o.kind)
-		case o.expires.IsZero() || c.At.Before(o.expires):
+		case o.expires.IsZero() || c.SuppressedAsOf().Before(o.expires):
 			suppressed = true
 		}
 	}

@@ -61,11 +61,14 @@ func feed(ctx context.Context, w *conn, e ledger.Event, at time.Time) error {
 	if err != nil {
 		return err
 	}
-	_, err = w.exec(ctx, `INSERT INTO webhook_deliveries (webhook, event, type, subject, body, created_at, due_at)
-		SELECT id, ?, ?, ?, ?, ?, ? FROM webhooks WHERE tenant = ? AND erasure IN ('', ?) AND disabled_at IS NULL
+	_, err = w.exec(ctx, `INSERT INTO webhook_deliveries (webhook, event, type, subject, body, created_at, state, last_error, due_at, ended_at)
+		SELECT id, ?, ?, ?, ?, ?, iif(disabled_at IS NULL, 'pending', 'dead'), iif(disabled_at IS NULL, '', ?),
+			iif(disabled_at IS NULL, ?, NULL), iif(disabled_at IS NULL, NULL, ?)
+		FROM webhooks WHERE tenant = ? AND erasure IN ('', ?) AND (disabled_at IS NULL OR erasure <> '')
 			AND (types = '' OR instr(' ' || types || ' ', ' ' || ? || ' ') > 0)
 		ORDER BY id ON CONFLICT DO NOTHING`,
-		e.ID, e.Type, e.Subject, notNull(e.Body), at.UnixMicro(), at.UnixMicro(), e.Tenant, e.Subject, e.Type)
+		e.ID, e.Type, e.Subject, notNull(e.Body), at.UnixMicro(), ledger.DeliveryDisabled, at.UnixMicro(), at.UnixMicro(),
+		e.Tenant, e.Subject, e.Type)
 	if err != nil {
 		return err
 	}

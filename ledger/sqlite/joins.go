@@ -35,7 +35,7 @@ func (b *batch) checkOrders(ctx context.Context, c *ledger.Capture) error {
 	for i := 0; standing.subjects && i < len(c.Subjects); i++ {
 		err := b.w.query(ctx, subjectOrdersQuery, func(r *row) {
 			closed = stronger(closed, ledger.OrderKind(r.int(0)).Closes())
-			suppresses := r.int(0) == kindSuppression && (r.null(1) || c.At.UnixMicro() < r.int(1))
+			suppresses := r.int(0) == kindSuppression && (r.null(1) || c.SuppressedAsOf().UnixMicro() < r.int(1))
 			suppressed = suppressed || suppresses
 		}, c.Tenant, c.Subjects[i][:])
 		if err != nil {
