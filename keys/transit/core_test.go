@@ -132,7 +132,12 @@ func TestABatchIsOneRequest(t *testing.T) {
 	for i := range answers {
 		must(t, outcome(answers[i:i+1], nil))
 	}
-	items[500].Ciphertext[40] ^= 1
+	// Another letter of the same alphabet: of others Vault says at once that they are none.
+	if c := &items[500].Ciphertext[40]; *c == 'A' {
+		*c = 'B'
+	} else {
+		*c = 'A'
+	}
 	answers, err = k.Unwrap(t.Context(), "acme", items)
 	must(t, err)
 	for i := range answers {
