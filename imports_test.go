@@ -61,7 +61,7 @@ func table() []place {
 		{"ledger/ledgertest", driver("ledger", "ledger/mem"), []string{"*"}},
 
 		{"evidence", contracts, []string{"*"}},
-		{"evidence/bucket", []string{"", "evidence"}, []string{"github.com/minio/minio-go/v7"}},
+		{"evidence/bucket", []string{"", "evidence", "internal/endpoint"}, []string{"github.com/minio/minio-go/v7"}},
 		{"retention/clock", []string{"", "ledger"}, nil},
 		{"store", append(slices.Clone(contracts), "evidence", "retention/clock"), []string{"*"}},
 		{"webhooks", append(slices.Clone(contracts), "evidence"), []string{"*"}},

@@ -2,12 +2,12 @@ package main
 
 import (
 	"fmt"
-	"net/url"
 	"os"
 	"strconv"
 	"strings"
 
 	"github.com/blobd/blobd"
+	"github.com/blobd/blobd/internal/endpoint"
 )
 
 // bucketConfig says where the object store of the drivers s3 and minio is, or that of
@@ -51,11 +51,10 @@ func (c *config) readBucket(below string) (bucketConfig, []error) {
 
 // checkBucket finds what cannot be right of a bucket wherever it is.
 func (c *config) checkBucket(b bucketConfig) (errs []error) {
-	if (b.AccessKey == "") != (b.SecretKey.Len() == 0) {
+	if endpoint.Keys(b.AccessKey, b.SecretKey) != nil {
 		errs = append(errs, c.wrong(b.below+".accessKey", "and "+b.below+".secretKey go together"))
 	}
-	if u, err := url.Parse(b.Endpoint); b.Endpoint != "" &&
-		(err != nil || u.Host == "" || u.User != nil || u.Scheme != "http" && u.Scheme != "https") {
+	if _, err := endpoint.Parse(b.Endpoint); b.Endpoint != "" && err != nil {
 		errs = append(errs, c.wrong(b.below+".endpoint", "wants a URL like https://minio.example"))
 	}
 	return errs

@@ -5,17 +5,16 @@ package bucket
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/md5" // the checksum that every S3 server knows
 	"crypto/sha256"
-	"crypto/x509"
 	"encoding/base64"
 	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
 	"net/http"
-	"net/url"
 	"strings"
 
 	"github.com/minio/minio-go/v7"
@@ -23,6 +22,7 @@ import (
 
 	"github.com/blobd/blobd"
 	"github.com/blobd/blobd/evidence"
+	"github.com/blobd/blobd/internal/endpoint"
 )
 
 // Scheme begins the URL of a place in a bucket: s3://BUCKET or s3://BUCKET/PREFIX.
@@ -76,29 +76,27 @@ func open(o Options) (*Place, error) {
 	if p.bucket, p.root, err = parse(o.URL); err != nil {
 		return nil, err
 	}
-	if (o.AccessKey == "") != (o.SecretKey.Len() == 0) {
-		return nil, fmt.Errorf("access key and secret key go together: %w", blobd.ErrInvalid)
+	if err := endpoint.Keys(o.AccessKey, o.SecretKey); err != nil {
+		return nil, err
 	}
-	if o.Endpoint == "" {
-		o.Endpoint = awsEndpoint
+	u, err := endpoint.ParseBare(cmp.Or(o.Endpoint, awsEndpoint))
+	if err != nil {
+		return nil, err
 	}
-	u, err := url.Parse(o.Endpoint)
-	if err != nil || u.Host == "" || u.User != nil || strings.Trim(u.Path, "/") != "" || u.Scheme != "http" && u.Scheme != "https" {
-		return nil, fmt.Errorf("endpoint: want a URL like https://minio.example: %w", blobd.ErrInvalid)
+	secure := u.Scheme == "https"
+	if !secure && o.RootCAs != nil {
+		return nil, fmt.Errorf("root CAs: want an https endpoint: %w", blobd.ErrInvalid)
 	}
-	if p.transport, err = newTransport(u.Scheme == "https", o.RootCAs); err != nil {
+	if p.transport, err = endpoint.Transport(o.RootCAs); err != nil {
 		return nil, err
 	}
 	lookup := minio.BucketLookupDNS
 	if o.PathStyle {
 		lookup = minio.BucketLookupPath
 	}
-	region := o.Region
-	if region == "" {
-		region = "us-east-1"
-	}
 	p.client, err = minio.NewCore(u.Host, &minio.Options{
-		Creds: credentialsOf(o), Secure: u.Scheme == "https", Transport: p.transport, Region: region, BucketLookup: lookup,
+		Creds: credentialsOf(o), Secure: secure, Transport: p.transport,
+		Region: cmp.Or(o.Region, endpoint.DefaultRegion), BucketLookup: lookup,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", blobd.ErrInvalid, err)
@@ -106,27 +104,15 @@ func open(o Options) (*Place, error) {
 	return p, nil
 }
 
-// parse reads s3://BUCKET[/PREFIX]. A prefix has segments of letters, digits, "-", "_"
-// and ".", none of them "." or "..".
+// parse reads s3://BUCKET[/PREFIX]; see endpoint.Root for what a prefix is.
 func parse(place string) (bucket, root string, err error) {
 	rest, ours := strings.CutPrefix(place, Scheme)
 	bucket, prefix, _ := strings.Cut(strings.TrimSuffix(rest, "/"), "/")
 	if !ours || bucket == "" {
 		return "", "", fmt.Errorf("want s3://BUCKET or s3://BUCKET/PREFIX: %w", blobd.ErrInvalid)
 	}
-	if prefix == "" {
-		return bucket, "", nil
-	}
-	for segment := range strings.SplitSeq(prefix, "/") {
-		if segment == "" || segment == "." || segment == ".." || strings.ContainsFunc(segment, notInPrefix) {
-			return "", "", fmt.Errorf("prefix: want letters, digits, \"-\", \"_\", \".\" and single slashes between them: %w", blobd.ErrInvalid)
-		}
-	}
-	return bucket, prefix + "/", nil
-}
-
-func notInPrefix(r rune) bool {
-	return (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') && (r < '0' || r > '9') && !strings.ContainsRune("-_.", r)
+	root, err = endpoint.Root(prefix)
+	return bucket, root, err
 }
 
 func credentialsOf(o Options) *credentials.Credentials {
@@ -136,19 +122,6 @@ func credentialsOf(o Options) *credentials.Credentials {
 	return credentials.NewChainCredentials([]credentials.Provider{
 		&credentials.EnvAWS{}, &credentials.FileAWSCredentials{}, &credentials.IAM{},
 	})
-}
-
-func newTransport(secure bool, rootCAs []byte) (*http.Transport, error) {
-	t, err := minio.DefaultTransport(secure)
-	if err != nil || rootCAs == nil {
-		return t, err
-	}
-	pool := x509.NewCertPool()
-	if !secure || !pool.AppendCertsFromPEM(rootCAs) {
-		return nil, fmt.Errorf("root CAs: want PEM certificates, and an https endpoint: %w", blobd.ErrInvalid)
-	}
-	t.TLSClientConfig.RootCAs = pool
-	return t, nil
 }
 
 // Close ends the connections that wait for use.
