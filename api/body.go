@@ -202,6 +202,19 @@ func (a *API) withJSON(c *call, v any, use func(body []byte) error) error {
 	})
 }
 
+// withoutBody acts for a route that changes something and takes no members: what a
+// caller says in a body and nobody reads would pass for done.
+func (a *API) withoutBody(c *call, act func() error) error {
+	return a.withBody(c, a.MaxJSON, jsonCopies, func(body []byte) error {
+		if len(body) > 0 {
+			if err := decodeJSON("body", body, '{', new(struct{}), a.lists); err != nil {
+				return err
+			}
+		}
+		return act()
+	})
+}
+
 // readJSON reads and decodes a JSON body and wipes it: what the request holds
 // from then on is what was decoded.
 func (a *API) readJSON(c *call, v any, limits *json.Unmarshalers) error {

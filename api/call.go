@@ -133,6 +133,11 @@ func (a *API) run(c *call) error {
 	if rt.act == nil {
 		return refuse(wire.CodeNotImplemented, "this version does not have this route yet")
 	}
+	if rt.needs != nil {
+		if err := rt.needs(a); err != nil {
+			return err
+		}
+	}
 	if rt.namesExecution {
 		if err := c.readExecutionID(); err != nil {
 			return err
@@ -143,6 +148,9 @@ func (a *API) run(c *call) error {
 	}
 	if rt.request != nil { // the time begins when the body is read
 		return rt.act(a, c)
+	}
+	if rt.method != http.MethodGet {
+		return a.withoutBody(c, func() error { return rt.act(a, c) })
 	}
 	return c.inTime(func() error { return rt.act(a, c) })
 }

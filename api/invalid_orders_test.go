@@ -58,6 +58,12 @@ func badOrders() []bad {
 		{"approvals below 0", "admin", "PUT", "/v1/tenants/default/approvals", `{"erasures":-1}`, wire.CodeInvalid},
 		{"approvals of too many", "admin", "PUT", "/v1/tenants/default/approvals", `{"erasures":17}`, wire.CodeInvalid},
 		{"approvals of nothing", "admin", "PUT", "/v1/tenants/default/approvals", `{}`, wire.CodeInvalid},
+		{"end with a member", "runtime", "POST", "/v1/executions/x/end", `{"endedAt":"2026-01-01T00:00:00Z"}`, wire.CodeUnknownField},
+		{"end with a list", "runtime", "POST", "/v1/executions/x/end", `[]`, wire.CodeInvalid},
+		{"policy deleted with a member", "dpo", "DELETE", "/v1/policies/reasoning", `{"existing":true}`, wire.CodeUnknownField},
+		{"tenant deleted with a member", "admin", "DELETE", "/v1/tenants/none", `{"dryRun":true}`, wire.CodeUnknownField},
+		{"token deleted with a member", "admin", "DELETE", "/v1/tokens/none", `{"dryRun":true}`, wire.CodeUnknownField},
+		{"clock confirmed with a member", "operator", "POST", "/v1/clock/confirm", `{"now":"2026-01-01T00:00:00Z"}`, wire.CodeUnknownField},
 		{"approvals of a bad tenant", "admin", "PUT", "/v1/tenants/A/approvals", `{"erasures":1}`, wire.CodeInvalid},
 	}
 	var out []bad

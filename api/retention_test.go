@@ -229,7 +229,7 @@ func TestTheEndOfAnExecutionIsAStartEvent(t *testing.T) {
 	var first, second wire.Ended
 	a.into(t, &first)
 	e.clock.add(time.Minute)
-	e.ask("runtime", "POST", "/v1/executions/run/end", "").into(t, &second)
+	e.ask("runtime", "POST", "/v1/executions/run/end", "{}").into(t, &second) // nothing is said in it
 	if first.ExecutionID != "run" || first != second {
 		t.Errorf("ended: %+v, then %+v", first, second)
 	}

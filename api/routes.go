@@ -23,7 +23,10 @@ type route struct {
 	answers      []reply
 	// ownDeadline: the core bounds the whole call by itself.
 	ownDeadline bool
-	act         func(*API, *call) error // nil: not in this version
+	// needs is what this server must have for it, said before anything about the
+	// request is; nil: nothing.
+	needs func(*API) error
+	act   func(*API, *call) error // nil: not in this version
 }
 
 // maxQuery bounds the query keys of one route.

@@ -39,7 +39,7 @@ const (
 )
 
 func webhookRoutes() []route {
-	return []route{
+	table := []route{
 		{
 			method: "POST", path: pathWebhooks, id: "createWebhook", roles: dpoRole,
 			about:   "have a URL told of events; its secret is shown once",
@@ -77,12 +77,23 @@ func webhookRoutes() []route {
 			answers: []reply{{200, wire.CreatedWebhook{}, nil}},
 		},
 	}
+	for i := range table {
+		table[i].needs = (*API).tellsWebhooks
+	}
+	return table
+}
+
+func (a *API) tellsWebhooks() error {
+	if a.Config.Webhooks == nil {
+		return refuse(wire.CodeNotImplemented, "this server tells no webhooks")
+	}
+	return nil
 }
 
 // webhooks returns what tells webhooks, if this server does.
 func (a *API) webhooks() (Webhooks, error) {
-	if a.Config.Webhooks == nil {
-		return nil, refuse(wire.CodeNotImplemented, "this server tells no webhooks")
+	if err := a.tellsWebhooks(); err != nil {
+		return nil, err
 	}
 	return a.Config.Webhooks, a.Store.Serving()
 }

@@ -164,6 +164,7 @@ func TestAWebhookFromBeginningToEnd(t *testing.T) {
 	if rotated.Secret == made.Secret || !strings.HasPrefix(rotated.Secret, "whsec_") || rotated.OldSecretUntil == nil || !rotated.OldSecretUntil.Equal(h.clock.now().Add(time.Minute).Truncate(time.Microsecond)) {
 		t.Errorf("rotated %+v", rotated.Webhook)
 	}
+	h.ask("dpo", "DELETE", "/v1/webhooks/"+made.ID, `{"dryRun":true}`).want(t, http.StatusBadRequest, wire.CodeUnknownField) // and it stays
 	h.ask("dpo", "DELETE", "/v1/webhooks/"+made.ID, "").want(t, http.StatusNoContent, "")
 	h.ask("dpo", "GET", "/v1/webhooks/"+made.ID, "").want(t, http.StatusNotFound, wire.CodeNotFound)
 	h.ask("dpo", "DELETE", "/v1/webhooks/"+made.ID, "").want(t, http.StatusNotFound, wire.CodeNotFound)
@@ -215,6 +216,7 @@ func TestWhatAWebhookCannotBe(t *testing.T) {
 		{"POST", "/v1/webhooks", `{"url":"https://example.org/","events":["erasure.unknown"]}`, wire.CodeInvalid},
 		{"POST", "/v1/webhooks", `{"url":"https://example.org/","description":"` + strings.Repeat("d", 257) + `"}`, wire.CodeInvalid},
 		{"POST", "/v1/webhooks", `{"url":"https://example.org/","secret":"mine"}`, wire.CodeUnknownField},
+		{"DELETE", "/v1/webhooks/none", `{"dryRun":true}`, wire.CodeUnknownField},
 		{"POST", "/v1/webhooks/" + made.ID + "/rotate", `{"overlapSeconds":-1}`, wire.CodeInvalid},
 		{"POST", "/v1/webhooks/" + made.ID + "/rotate", `{"overlapSeconds":604801}`, wire.CodeInvalid},
 		{"POST", "/v1/webhooks/" + made.ID + "/replay", `{"since":"yesterday"}`, wire.CodeInvalid},
